@@ -240,8 +240,8 @@ def _status(daemon: Daemon) -> str:
     tasks = list(daemon.supervisor.tasks.values())
     active = sum(task.holds_slot for task in tasks)
     paused = sum(bool(task.is_paused) and not task.wants_slot for task in tasks)
-    pressure = f"; {daemon.supervisor.room.pressure}" if daemon.supervisor.room.pressure else ""
-    draining = "; draining" if daemon.supervisor.room.draining else ""
+    pressure = f"; {daemon.supervisor.capacity.pressure}" if daemon.supervisor.capacity.pressure else ""
+    draining = "; draining" if daemon.supervisor.capacity.draining else ""
     return f"{active} active, {len(waiting_queue(tasks))} queued, {paused} paused{pressure}{draining}"
 
 

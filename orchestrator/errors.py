@@ -1,10 +1,10 @@
-"""Everything that can be refused, as one tree: a message says what, where, and how to mend it."""
+"""Everything that can be refused, as one tree: a message says what, where, and how to fix it."""
 
 from collections.abc import Sequence
 
 
 class OrchestratorError(Exception):
-    """Something was refused or failed in a way a person can mend; the message is meant for them."""
+    """Something was refused or failed in a way a person can fix; the message is meant for them."""
 
 
 class InvalidTransition(OrchestratorError):

@@ -18,6 +18,8 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as SourceError
 
+from orchestrator.core.schedule.admission import Capacity
+from orchestrator.core.schedule.pressure import Floors
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.formats.table import DefinitionError, Problem, nearest
 from orchestrator.formats.table import Path as Where
@@ -127,6 +129,23 @@ class Settings(BaseSettings):
             impl_model=self.agent.tiers.standard or None,
             planning_model=self.agent.tiers.deep or None,
             caps=caps if usd is None else replace(caps, usd=usd),
+        )
+
+    def capacity(self) -> Capacity:
+        """Return what admission may use."""
+        return Capacity(
+            places=self.max_agents,
+            day=self.budget.day.caps(),
+            turn_usd=self.budget.turn_usd,
+            limit_margin=self.limits.margin,
+        )
+
+    def floors(self) -> Floors:
+        """Return the resources of the machine below which agents are frozen."""
+        return Floors(
+            free_disk=self.free_space_floor,
+            available_memory=self.free_memory_floor,
+            load_per_core=self.load_ceiling,
         )
 
     def definition_folders(self) -> Folders:

@@ -16,8 +16,6 @@ from orchestrator.agents.installation import find_claude
 from orchestrator.agents.mcp_servers import preflight
 from orchestrator.agents.stall_detector import StallDetector
 from orchestrator.core.events.events import Event
-from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.schedule.pressure import Floors
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
@@ -220,9 +218,9 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
         pipeline_of=base.pipeline_of,
         model_of=lambda task: _model_of(task, base.pipeline_of(task), running.launching),
     )
-    supervisor = Supervisor(base.store, executor, base.inbox, lookups, _capacity(base.settings.now))
+    supervisor = Supervisor(base.store, executor, base.inbox, lookups, base.settings.now.capacity())
     supervisor.shared.recall(base.store.account())
-    base.settings.on_change(lambda changed: supervisor.set_room(_capacity(changed)))
+    base.settings.on_change(lambda changed: supervisor.set_capacity(changed.capacity()))
     return supervisor
 
 
@@ -244,10 +242,10 @@ def _stall_detector(base: _Base, supervisor: Supervisor) -> StallDetector:
 
 
 def _resource_monitor(base: _Base, supervisor: Supervisor) -> ResourceMonitor:
-    resources = ResourceMonitor(base.settings.now.data_dir, _floors(base.settings.now), supervisor)
+    resources = ResourceMonitor(base.settings.now.data_dir, base.settings.now.floors(), supervisor)
 
     def adopt(changed: Settings) -> None:
-        resources.floors = _floors(changed)
+        resources.floors = changed.floors()
 
     base.settings.on_change(adopt)
     return resources
@@ -303,23 +301,6 @@ def _trackers(settings: Settings) -> Trackers:
 def _discard_secrets_of_ended(secrets: ProvidedSecrets, task: Task, _: Event) -> None:
     if task.status.is_final:
         discard_secrets(secrets, task.id)
-
-
-def _capacity(settings: Settings) -> Capacity:
-    return Capacity(
-        places=settings.max_agents,
-        day=settings.budget.day.caps(),
-        turn_usd=settings.budget.turn_usd,
-        limit_margin=settings.limits.margin,
-    )
-
-
-def _floors(settings: Settings) -> Floors:
-    return Floors(
-        free_disk=settings.free_space_floor,
-        available_memory=settings.free_memory_floor,
-        load_per_core=settings.load_ceiling,
-    )
 
 
 def _model_of(task: Task, pipeline: Pipeline, launching: LaunchConfig) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.client import DaemonUnreachable, RequestRefused
-from tests.acceptance.house import ENDED, House, line_count
+from tests.acceptance.harness import ENDED, DaemonHarness, line_count
 from tests.fakes.repositories import git
 
 STAGES_TURNS = 6
@@ -70,65 +70,65 @@ def nights(root: Path, dice: random.Random, kills: int, each: int) -> Iterator[t
     while kills > 0:
         number += 1
         folder = root / str(number)
-        with House(folder, scenario=THINKING) as house:
-            toll = storm(house, dice, min(each, kills))
+        with DaemonHarness(folder, scenario=THINKING) as harness:
+            toll = storm(harness, dice, min(each, kills))
         kills -= toll.kills
         yield folder, toll
 
 
-def storm(house: House, dice: random.Random, kills: int) -> Toll:
+def storm(harness: DaemonHarness, dice: random.Random, kills: int) -> Toll:
     """Run one pipeline, and kill its daemon this many times or until the task has ended."""
     toll, began = Toll(), time.monotonic()
-    task = house.submit()
+    task = harness.submit()
     while toll.kills < kills:
-        _let_live(house, dice)
-        if TaskStatus(house.state(task)["status"]) in ENDED:
+        _let_live(harness, dice)
+        if TaskStatus(harness.state(task)["status"]) in ENDED:
             break
         if dice.random() < PAUSED:
-            _ask(house, task, "pause")
-        house.kill()
-        state = house.state(task)
+            _ask(harness, task, "pause")
+        harness.kill()
+        state = harness.state(task)
         toll.kills += 1
         toll.moments[f"{state['stage']}/{state['next_action']}"] += 1
-        house.launch()
-    house.wait_for("an answer of the daemon", house.answers)
-    _ask(house, task, "resume")
-    ended = house.wait_until(task, lambda now: now.status in ENDED and now.run is None)
+        harness.launch()
+    harness.wait_for("an answer of the daemon", harness.answers)
+    _ask(harness, task, "resume")
+    ended = harness.wait_until(task, lambda now: now.status in ENDED and now.run is None)
     toll.ends[ended.status] += 1
-    _count(house, task, toll)
+    _count(harness, task, toll)
     toll.seconds = time.monotonic() - began
     return toll
 
 
-def _let_live(house: House, dice: random.Random) -> None:
+def _let_live(harness: DaemonHarness, dice: random.Random) -> None:
     if dice.random() < EARLY:
         time.sleep(dice.uniform(0, LONGEST_START))
         return
-    house.wait_for("an answer of the daemon", house.answers)
-    for task in house.data.joinpath("tasks").iterdir():
-        _ask(house, task.name, "resume")
+    harness.wait_for("an answer of the daemon", harness.answers)
+    for task in harness.data.joinpath("tasks").iterdir():
+        _ask(harness, task.name, "resume")
     time.sleep(dice.uniform(0, LONGEST_LIFE))
 
 
-def _ask(house: House, task: str, action: str) -> None:
+def _ask(harness: DaemonHarness, task: str, action: str) -> None:
     """Send a request, if the daemon is up and the request is valid now."""
     with suppress(DaemonUnreachable, RequestRefused):
-        house.client.ask(task, action)
+        harness.client.request(task, action)
 
 
-def _count(house: House, task: str, toll: Toll) -> None:
+def _count(harness: DaemonHarness, task: str, toll: Toll) -> None:
     with suppress(AssertionError):
-        house.nothing_is_left()
-    toll.survivors = len(house.survivors())
-    taken, subjects = house.taken_turns(), house.subjects(task)
+        harness.nothing_is_left()
+    toll.survivors = len(harness.survivors())
+    taken, subjects = harness.taken_turns(), harness.subjects(task)
     toll.turns_twice = len(taken) - len(set(taken)) + max(0, len(set(taken)) - STAGES_TURNS)
     toll.turns_lost = max(0, STAGES_TURNS - len(set(taken)))
     toll.commits_twice = max(0, len(subjects) - STEPS)
     toll.commits_lost = max(0, STEPS - len(set(subjects)))
-    toll.checks_twice = abs(line_count(house.checks_run) - 1)
-    reflog = git(house.repo, "reflog", "show", "--format=%H", house.state(task)["branch"]).splitlines()
-    toll.deliveries_twice = abs(len(house.journal(task, "BranchDelivered")) - 1) + abs(len(reflog) - 1)
-    seqs = [line["seq"] for line in house.journal(task)]
+    toll.checks_twice = abs(line_count(harness.checks_run) - 1)
+    reflog = git(harness.repo, "reflog", "show", "--format=%H", harness.state(task)["branch"]).splitlines()
+    toll.deliveries_twice = abs(len(harness.journal(task, "BranchDelivered")) - 1) + abs(len(reflog) - 1)
+    seqs = [line["seq"] for line in harness.journal(task)]
     toll.gaps_in_journal = int(seqs != list(range(1, len(seqs) + 1)))
 
 

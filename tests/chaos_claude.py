@@ -21,7 +21,7 @@ from pathlib import Path
 
 from orchestrator.agents.installation import find_claude
 from orchestrator.core.task.task import TaskStatus
-from tests.acceptance.claude_house import ClaudeHouse
+from tests.acceptance.claude_harness import ClaudeHarness
 from tests.acceptance.claude_roles import Roles
 
 DECISIONS = 24
@@ -53,29 +53,29 @@ class Outcome:
         return once and self.end is TaskStatus.COMPLETED and not self.moves_twice and not self.survivors
 
 
-def run(house: ClaudeHouse, dice: random.Random, kills: int) -> Outcome:
+def run(harness: ClaudeHarness, dice: random.Random, kills: int) -> Outcome:
     """Run one pipeline, and kill its daemon this many times."""
-    name, began, moments = house.submit(), time.monotonic(), list[str]()
+    name, began, moments = harness.submit(), time.monotonic(), list[str]()
     for decision in sorted(dice.sample(range(1, DECISIONS), kills)):
-        house.until(partial(_has_made, house, name, decision), f"decision {decision} is made")
+        harness.until(partial(_has_made, harness, name, decision), f"decision {decision} is made")
         time.sleep(dice.uniform(0, LATEST_KILL))
-        house.kill()
-        last = _decisions(house, name)[-1]
+        harness.kill()
+        last = _decisions(harness, name)[-1]
         moments.append(f"{time.monotonic() - began:.2f} s {last['to']} after {last['trigger']}")
         time.sleep(dice.uniform(0, LONGEST_ABSENCE))
-        house.start()
-    task = house.end_of(name)
-    triggers = [str(line["trigger"]) for line in house.journal(task)]
+        harness.start()
+    task = harness.end_of(name)
+    triggers = [str(line["trigger"]) for line in harness.journal(task)]
     return Outcome(
         moments=tuple(moments),
         end=task.status,
-        turns=len(house.prompts()),
-        moves_twice=len(house.played_twice()),
-        commits=len(house.steps(task)),
-        agents=len(house.sessions(task)),
+        turns=len(harness.prompts()),
+        moves_twice=len(harness.played_twice()),
+        commits=len(harness.steps(task)),
+        agents=len(harness.sessions(task)),
         checks=triggers.count("CheckFinished"),
         deliveries=triggers.count("BranchDelivered"),
-        survivors=len(house.survivors()),
+        survivors=len(harness.survivors()),
         seconds=time.monotonic() - began,
     )
 
@@ -86,8 +86,8 @@ def outcomes(root: Path, dice: random.Random, runs: int, most: int) -> Iterator[
     for number in range(1, runs + 1):
         folder = root / str(number)
         folder.mkdir()
-        with ClaudeHouse(claude, folder, Roles()) as house:
-            yield run(house, dice, dice.randint(1, most))
+        with ClaudeHarness(claude, folder, Roles()) as harness:
+            yield run(harness, dice, dice.randint(1, most))
 
 
 def main() -> int:
@@ -109,13 +109,13 @@ def main() -> int:
     return int(not good)
 
 
-def _has_made(house: ClaudeHouse, task: str, decision: int) -> bool:
-    return len(_decisions(house, task)) >= decision
+def _has_made(harness: ClaudeHarness, task: str, decision: int) -> bool:
+    return len(_decisions(harness, task)) >= decision
 
 
-def _decisions(house: ClaudeHouse, task: str) -> list[dict[str, object]]:
+def _decisions(harness: ClaudeHarness, task: str) -> list[dict[str, object]]:
     """Return the task's journal without an incomplete last line."""
-    *lines, _ = (house.data / "tasks" / task / "journal.jsonl").read_bytes().split(b"\n")
+    *lines, _ = (harness.data / "tasks" / task / "journal.jsonl").read_bytes().split(b"\n")
     return [json.loads(line) for line in lines]
 
 

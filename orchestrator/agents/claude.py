@@ -21,7 +21,7 @@ from orchestrator.agents.claude_parts import (
     Tokens,
     ToolInput,
 )
-from orchestrator.agents.outcome import Result
+from orchestrator.agents.outcome import ResultLine
 from orchestrator.core.events.agent_events import (
     AgentEvent,
     Answered,
@@ -35,7 +35,7 @@ from orchestrator.core.events.agent_events import (
     Progress,
     Retry,
     SessionActivity,
-    SessionStarted,
+    SessionOpened,
     SessionState,
     Text,
     Thinking,
@@ -147,8 +147,8 @@ class System(Structure, tag="system"):
             case subtype:
                 return (Unknown(kind=f"system/{text_of(subtype)}"),)
 
-    def _session_started(self) -> SessionStarted:
-        return SessionStarted(
+    def _session_started(self) -> SessionOpened:
+        return SessionOpened(
             session_id=text_of(self.session_id),
             model=text_of(self.model),
             version=text_of(self.claude_code_version),
@@ -261,7 +261,7 @@ Line: TypeAlias = (
     Assistant
     | User
     | System
-    | Result
+    | ResultLine
     | RateLimit
     | Lifecycle
     | ControlRequest

@@ -104,7 +104,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class AgentCommand:
     """A command and its whole environment."""
 
     argv: tuple[str, ...]
@@ -118,7 +118,7 @@ class Driver(Protocol):
     def parser(self) -> Parser:
         """The parser of its output."""
 
-    def launch(self, order: Launch) -> Process:
+    def launch(self, order: Launch) -> AgentCommand:
         """Return the process to start; pure."""
 
     def turn(self, text: str, uuid: str) -> bytes:
@@ -185,7 +185,7 @@ class ClaudeDriver(StreamDriver):
     pass_env: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def launch(self, order: Launch) -> Process:
+    def launch(self, order: Launch) -> AgentCommand:
         """As `Driver.launch`; values are joined to their flags, so that none is taken for another flag or list item."""
         model = order.model or self.model
         mode = order.permission_mode or self.permission_mode
@@ -218,7 +218,7 @@ class ClaudeDriver(StreamDriver):
             *([f"--effort={order.effort}"] if order.effort else []),
             *([f"--append-system-prompt={order.system_prompt}"] if order.system_prompt else []),
         ]
-        return Process(argv=tuple(argv), env=_environment(order, self.pass_env, {**CLAUDE_ENV, **self.env}))
+        return AgentCommand(argv=tuple(argv), env=_environment(order, self.pass_env, {**CLAUDE_ENV, **self.env}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,9 +229,9 @@ class CommandDriver(StreamDriver):
     pass_env: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def launch(self, order: Launch) -> Process:
+    def launch(self, order: Launch) -> AgentCommand:
         """As `Driver.launch`."""
-        return Process(argv=self.argv, env=_environment(order, self.pass_env, self.env))
+        return AgentCommand(argv=self.argv, env=_environment(order, self.pass_env, self.env))
 
 
 def allow_rules(tools: tuple[str, ...], outbox: Path) -> tuple[str, ...]:
@@ -253,7 +253,7 @@ def asking_tools(mode: str) -> tuple[str, ...]:
 
 
 def _pattern(path: Path) -> str:
-    """The path as a rule's pattern: special characters become `?`, because no escaping works for all of them."""
+    """Return the path as a rule's pattern: special characters become `?`, because no escaping works for all of them."""
     return re.sub(r"[\[\]()\\]", "?", str(path))
 
 
@@ -282,7 +282,7 @@ def _environment(order: Launch, pass_env: tuple[str, ...], extra: Mapping[str, s
 
 
 def _decision(given: JsonObject, asks: Sequence[UserRequest]) -> Mapping[str, object]:
-    """The decision as the CLI expects it; answers to questions are part of the allowed input."""
+    """Return the decision as the CLI expects it; answers to questions are part of the allowed input."""
     first = asks[0]
     if first.draft.subject is Subject.QUESTION:
         questions = [object_of(one).get("question") for one in list_of(given.get("questions"))]
@@ -302,7 +302,7 @@ def _message(line: bytes) -> JsonObject:
 
 
 def _plain(text: str) -> str:
-    """The text without lone surrogates, which JSON cannot hold."""
+    """Return the text without lone surrogates, which JSON cannot hold."""
     return text.encode("utf-8", "replace").decode()
 
 

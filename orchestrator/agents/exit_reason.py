@@ -12,13 +12,13 @@ LAST_WORDS = 2000  # bytes that are searched
 def reason_of(end: Exit, words: str) -> str:
     """Return why an agent ended."""
     if end.spawn_error:
-        return f"it could not be started: {end.spawn_error}; mend [agent] in orchestrator.toml (`orchestrator doctor`)"
+        return f"it could not be started: {end.spawn_error}; fix [agent] in orchestrator.toml (`orchestrator doctor`)"
     if end.lost:
-        return "its holder was killed, and it with it"
+        return "it was killed together with its holder"
     if end.stopped_by is StoppedBy.SHUTDOWN:
-        return "it was told to end together with its holder, as when the machine goes down"
+        return "it was stopped together with its holder, as when the machine shuts down"
     how = f"ended by signal {end.signal}" if end.signal else f"ended with exit code {end.code}"
-    wanted = "when it was told to" if end.stopped_by is StoppedBy.REQUEST else "without a result"
+    wanted = "when it was stopped" if end.stopped_by is StoppedBy.REQUEST else "without a result"
     return f"the agent {how} {wanted}" + (f": {words}" if words else "")
 
 

@@ -105,7 +105,7 @@ class Markers:
         return self._end()
 
     def _is_fenced(self, line: str) -> bool:
-        """Whether the line is in a code fence, or begins or ends one."""
+        """Return whether the line is in a code fence, or begins or ends one."""
         if not self._fence:
             opens = _FENCE.fullmatch(line)
             self._fence = opens[1] if opens else ""
@@ -128,7 +128,7 @@ class Markers:
 
 
 def _begun(line: str) -> "_Message | None":
-    """The message that a line with `===` begins."""
+    """Return the message that a line with `===` begins."""
     if phase := _PHASE.fullmatch(line):
         return _Phase(int(phase[1]))
     if _TASK.fullmatch(line):

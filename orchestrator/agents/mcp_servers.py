@@ -101,4 +101,4 @@ def _registered(config: Path) -> Mapping[str, McpServer]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = escape_text(".".join(map(str, first["loc"]))) or "the whole of it"
-        raise ServersMissing(f"{config} registers no servers ({where}: {first['msg']}); mend it") from error
+        raise ServersMissing(f"{config} registers no servers ({where}: {first['msg']}); fix it") from error

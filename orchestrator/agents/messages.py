@@ -1,7 +1,7 @@
-"""Translate the body of one message into what the agent said, or `Malformed` with a hint on how to mend it.
+"""Translate the body of one message into what the agent said, or `Malformed` with a hint on how to fix it.
 
 Fields come as text or as JSON and are treated alike. Small errors are tolerated: an unknown category is guessed, words
-are compared without case, a missing `required` means yes. Nothing is guessed that a decision rests on: a missing
+are compared without case, a missing `required` means yes. What a decision depends on is never guessed: a missing
 question, an unknown type of dependency, or a default that is not an option makes a message malformed.
 """
 
@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 from unicodedata import category, combining, is_normalized, normalize
 
 from orchestrator.core.events.agent_messages import (
@@ -76,11 +76,11 @@ Fallback = TypeVar("Fallback")
 
 
 class _WrongError(Exception):
-    """A message says something that it may not; the argument says what."""
+    """A message is not valid; the argument says why."""
 
 
 def read_fields(name: str, fields: JsonObject) -> AgentMessage:
-    """What a message of this name with these fields says."""
+    """Return what a message of this name with these fields says."""
     try:
         return _BUILDERS[name](fields)
     except _WrongError as wrong:
@@ -88,7 +88,7 @@ def read_fields(name: str, fields: JsonObject) -> AgentMessage:
 
 
 def read_json(name: str, body: str) -> AgentMessage:
-    """What a message of this name says whose body is one JSON object, in a code fence or not."""
+    """Return what a message of this name says whose body is one JSON object, in a code fence or not."""
     fenced = _FENCED.fullmatch(body.strip())
     try:
         value: Json = json.loads(fenced[1] if fenced else body)
@@ -100,12 +100,12 @@ def read_json(name: str, body: str) -> AgentMessage:
 
 
 def malformed(name: str, wrong: str) -> Malformed:
-    """The message that could not be understood, with what is wrong and how it must look."""
+    """Return the message that could not be understood, with what is wrong and how it must look."""
     return Malformed(block=name, reason=f"{name} was not understood: {wrong}. It must look like this: {SHAPES[name]}.")
 
 
 def cleaned(text: str) -> str:
-    """The text in Unicode's composed form, without control characters, and white space around it."""
+    """Return the text in Unicode's composed form, without control characters, and white space around it."""
     if not text.isascii():
         text = _thinned(text)
         text = text if is_normalized("NFC", text) else normalize("NFC", text)
@@ -165,8 +165,8 @@ def _dependency(fields: JsonObject) -> DependencyRequest:
     )
 
 
-def _trouble(fields: JsonObject) -> AgentError:
-    """Fatal only if it says just that; whatever it proposes that is unknown means to ask a person."""
+def _agent_error(fields: JsonObject) -> AgentError:
+    """Return an error; only the type `fatal` is fatal, and an unknown recovery means that people are notified."""
     return AgentError(
         fatal=_text(fields, "type").casefold() == "fatal",
         recovery=_word(Recovery, fields.get("recovery"), Recovery.NOTIFY_USER),
@@ -199,13 +199,13 @@ def _criterion(fields: JsonObject) -> Criterion:
 _BUILDERS: Final[Mapping[str, Callable[[JsonObject], AgentMessage]]] = {
     QUESTION: _question,
     DEPENDENCY: _dependency,
-    ERROR: _trouble,
+    ERROR: _agent_error,
     VERIFICATION: _verification,
 }
 
 
 def document_name(text: str) -> str:
-    """A document's name as an agent writes it in a list: in back quotes or bare, cut to what a name can be."""
+    """Return a document's name as an agent writes it in a list: in back quotes or bare, cut to what a name can be."""
     quoted = _QUOTED.match(text[:MOST_NAMED])
     return cleaned(quoted[1] if quoted else text[:MOST_NAMED])[:LONGEST_NAME]
 
@@ -230,11 +230,10 @@ def _bounded(name: str, value: str) -> str:
 
 
 def _needed(fields: JsonObject, name: str) -> str:
-    return _text(fields, name) or _refused(name)
-
-
-def _refused(name: str) -> NoReturn:
-    raise _WrongError(f"{name} is missing")
+    value = _text(fields, name)
+    if not value:
+        raise _WrongError(f"{name} is missing")
+    return value
 
 
 def _required(fields: JsonObject) -> bool:
@@ -250,7 +249,7 @@ def _word(words: type[Word], value: Json, otherwise: Fallback) -> Word | Fallbac
 
 
 def _options(value: Json) -> tuple[str, ...]:
-    """Options from a JSON list, from lines with a dash each, or from one line `[a, b]`."""
+    """Return options from a JSON list, from lines with a dash each, or from one line `[a, b]`."""
     if value is None:
         return ()
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Translate a result line of the claude CLI into `TurnFinished`: its success and its error class.
+"""Translate a result line of the claude CLI into `TurnResult`: its success and its error class.
 
 `subtype` is not enough: a failed API call has "success" with is_error, and some unfinished turns have is_error false.
 So a turn is OK only by a positive rule; everything else, unknown words included, is a failure.
@@ -16,7 +16,7 @@ from typing import cast
 import msgspec
 
 from orchestrator.agents.claude_parts import Maybe, MaybeTable, ModelTokens, Structure, Tokens
-from orchestrator.core.events.agent_events import ErrorClass, Outcome, TurnFinished, Usage
+from orchestrator.core.events.agent_events import ErrorClass, Outcome, TurnResult, TurnUsage
 from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import count_of, integer_of, list_of, money_of, text_of
 
@@ -97,7 +97,7 @@ _ENDS = {
 _INTERRUPTED = ("aborted_streaming", "aborted_tools")
 
 
-class Result(Structure, tag="result"):
+class ResultLine(Structure, tag="result"):
     """The end of a turn, whatever the line holds."""
 
     stop_reason: object = None
@@ -116,12 +116,12 @@ class Result(Structure, tag="result"):
     startup_failure_reason: object = None
     structured_output: object = None
 
-    def events(self) -> tuple[TurnFinished]:
+    def events(self) -> tuple[TurnResult]:
         """Return how the turn ended."""
         text = _last_words(self)
         reason = _reason(self)
         outcome = _outcome(self, reason)
-        finished = TurnFinished(
+        finished = TurnResult(
             outcome=outcome,
             reason=reason,
             error=_error_class(self, reason, text) if outcome is Outcome.FAILED else None,
@@ -136,14 +136,14 @@ class Result(Structure, tag="result"):
         return (finished,)
 
 
-def _last_words(line: Result) -> str:
+def _last_words(line: ResultLine) -> str:
     result = line.result
     if isinstance(result, str):
         return result[:TEXT]
     return "\n".join(text_of(error, TEXT) for error in list_of(line.errors)[:100])[:TEXT]
 
 
-def _reason(line: Result) -> str:
+def _reason(line: ResultLine) -> str:
     stop = text_of(line.stop_reason)
     return (
         text_of(line.startup_failure_reason)
@@ -153,7 +153,7 @@ def _reason(line: Result) -> str:
     )
 
 
-def _outcome(line: Result, reason: str) -> Outcome:
+def _outcome(line: ResultLine, reason: str) -> Outcome:
     if (
         line.subtype == "success"
         and line.is_error is False
@@ -164,7 +164,7 @@ def _outcome(line: Result, reason: str) -> Outcome:
     return Outcome.INTERRUPTED if reason in _INTERRUPTED else Outcome.FAILED
 
 
-def _error_class(line: Result, reason: str, text: str) -> ErrorClass:
+def _error_class(line: ResultLine, reason: str, text: str) -> ErrorClass:
     if line.startup_failure_reason:
         return ErrorClass.STARTUP
     complaint = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") if line.is_error is True else ""
@@ -195,7 +195,7 @@ def _by_status(status: int) -> ErrorClass | None:
     return _STATUSES.get(status, ErrorClass.UNKNOWN) if status >= 400 else None
 
 
-def _usage(line: Result) -> Usage:
+def _usage(line: ResultLine) -> TurnUsage:
     """The usage of all models since the process started if the line has it, else of this turn's main conversation."""
     models = line.model_usage
     if not isinstance(models, dict) or not models:
@@ -203,7 +203,7 @@ def _usage(line: Result) -> Usage:
     return _sum(models.values(), cumulative=True)
 
 
-def _sum(parts: Iterable[object], *, cumulative: bool) -> Usage:
+def _sum(parts: Iterable[object], *, cumulative: bool) -> TurnUsage:
     given, written, read, cached = 0, 0, 0, 0
     for part in parts:
         if isinstance(part, (Tokens, ModelTokens)):
@@ -211,7 +211,7 @@ def _sum(parts: Iterable[object], *, cumulative: bool) -> Usage:
             written += count_of(part.output_tokens)
             read += count_of(part.cache_read_input_tokens)
             cached += count_of(part.cache_creation_input_tokens)
-    return Usage(
+    return TurnUsage(
         input_tokens=given,
         output_tokens=written,
         cache_read_tokens=read,

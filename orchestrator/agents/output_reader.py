@@ -31,7 +31,7 @@ from orchestrator.core.events.agent_messages import (
 from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.usage_limits import window_of
 from orchestrator.core.task.user_requests import Answer, RequestDraft
-from orchestrator.processes.output import Output
+from orchestrator.processes.output import RunOutput
 
 READ_AT_ONCE, TAKEN_AT_ONCE = 1 << 16, 500
 """Bytes of one read, and lines that are processed at a time: other tasks wait for the event loop meanwhile."""
@@ -87,7 +87,7 @@ class _Turn:
 
 
 def _turn_of(agent: Agent) -> _Turn:
-    """The turn that an agent is in, as far as it was read before."""
+    """Return the turn that an agent is in, as far as it was read before."""
     return _Turn(
         tool_uses=agent.turn.tool_uses,
         open={f"{EARLIER} {number}": EARLIER for number in range(agent.turn.open_tools)},
@@ -101,7 +101,7 @@ class OutputReader:
 
     def __init__(self, folder: Path, agent: Agent, parser: Parser, ears: ReaderCallbacks) -> None:
         self.complaint = ""
-        self._output, self._parser, self._ears = Output(folder), parser, ears
+        self._output, self._parser, self._ears = RunOutput(folder), parser, ears
         self._attempt, self._read_to, self._told = agent.attempt, agent.read_offset, agent.read_offset
         self._framer, self._lines = Framer(start=agent.read_offset), deque[Line]()
         self._markers = Markers()
@@ -149,7 +149,7 @@ class OutputReader:
                     self._refused += not found
                     if not found and self._refused <= MOST_REFUSED:
                         self._ears.asked(meaning)
-                case agent_events.TurnFinished():
+                case agent_events.TurnResult():
                     for said in self._markers.flush():
                         self._sort(said, draft, trouble)
                     self._note_progress()  # the end of the turn is judged with its totals
@@ -185,7 +185,7 @@ class OutputReader:
     def _hear(self, meaning: agent_events.AgentEvent) -> None:
         turn = self._turn
         match meaning:
-            case agent_events.SessionStarted():
+            case agent_events.SessionOpened():
                 self._ears.event(
                     events.SessionStarted(
                         at=self._ears.clock(),
@@ -222,7 +222,7 @@ class OutputReader:
             case _:
                 pass
 
-    def _finish_turn(self, result: agent_events.TurnFinished, end: int) -> None:
+    def _finish_turn(self, result: agent_events.TurnResult, end: int) -> None:
         usage, turn, at = result.usage, self._turn, self._ears.clock()
         spent = usage.input_tokens + usage.output_tokens
         self._tokens = min(spent if usage.cumulative else self._tokens + spent, MOST_TOKENS)

@@ -62,7 +62,7 @@ def _written(text: str) -> datetime | None:
 
 
 def _zone(name: str) -> tzinfo | None:
-    """The time zone of this name, None if this machine does not know it."""
+    """Return the time zone of this name, None if this machine does not know it."""
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):
@@ -70,7 +70,7 @@ def _zone(name: str) -> tzinfo | None:
 
 
 def _moments(spoken: re.Match[str], here: datetime) -> list[datetime]:
-    """All times that may be meant, in UTC."""
+    """Return all times that may be meant, in UTC."""
     clock = _clock(spoken)
     if spoken["month"]:
         month = _MONTHS.index(spoken["month"][:3].casefold()) + 1
@@ -100,7 +100,7 @@ def _dates(years: Iterable[int], month: int, day: int) -> Iterable[datetime]:
 
 
 def _on_days(days: Iterable[datetime], clock: time, here: datetime) -> Iterable[datetime]:
-    """The time of day on each day: twice where the clock is set back, moved by the width of a gap."""
+    """Return the time of day on each day: twice where the clock is set back, moved by the width of a gap."""
     for day in days:
         first, second = (datetime.combine(day, clock, here.tzinfo).replace(fold=fold) for fold in (0, 1))
         yield first.astimezone(UTC)
@@ -109,7 +109,7 @@ def _on_days(days: Iterable[datetime], clock: time, here: datetime) -> Iterable[
 
 
 def _nearest(moments: list[datetime], at: datetime, *, dated: bool) -> datetime | None:
-    """The next of the times; a date is taken in the year in which it is nearest, even if it is past there."""
+    """Return the next of the times; a date is taken in the year in which it is nearest, even if it is past there."""
     if dated:
         moments = sorted(moments, key=lambda moment: abs(moment - at))[:1]
     return min((moment for moment in moments if moment >= at - JUST_NOW), default=None)

@@ -108,7 +108,7 @@ class StallDetector:
 
 
 def may_stall(task: Task, now: datetime) -> bool:
-    """Whether an agent is in a turn and waits for nothing that is known."""
+    """Return whether an agent is in a turn and waits for nothing that is known."""
     agent = task.agent
     under_way = task.next_action is NextAction.TURN and task.is_active and not task.is_paused
     runs = task.run is not None and task.run.is_of_agent and task.run.process is ProcessState.RUNNING
@@ -117,7 +117,7 @@ def may_stall(task: Task, now: datetime) -> bool:
 
 
 def is_sign_of_life(before: Look, after: Look) -> bool:
-    """Whether a tree did more between two looks than an idle one does."""
+    """Return whether a tree did more between two looks than an idle one does."""
     seconds, old, new = after.at - before.at, before.activity, after.activity
     worked = abs(new.cpu_seconds - old.cpu_seconds) > ALWAYS_IDLE_CPU + IDLE_CPU * seconds
     moved = abs(new.io_bytes - old.io_bytes) > ALWAYS_IDLE_BYTES + IDLE_BYTES * seconds

@@ -77,7 +77,7 @@ def asking_of_block(said: Question | DependencyRequest) -> RequestDraft:
 
 
 def _is_deeper(value: Json, limit: int) -> bool:
-    """Whether lists and objects are nested deeper than the limit."""
+    """Return whether lists and objects are nested deeper than the limit."""
     level = [value]
     for _ in range(limit + 1):
         level = [one for one in level if isinstance(one, dict | list)]
@@ -88,7 +88,7 @@ def _is_deeper(value: Json, limit: int) -> bool:
 
 
 def _question(one: JsonObject, request_id: str, start: int) -> RequestDraft:
-    """A question; where several options may be chosen, any text is accepted."""
+    """Return a question; where several options may be chosen, any text is accepted."""
     labels = [line_of(object_of(option).get("label"), LONGEST_OPTION) for option in list_of(one.get("options"))]
     options = tuple(dict.fromkeys(filter(None, labels[:MOST_OPTIONS])))
     text = text_of(one.get("question"), LONGEST_TEXT) or "it asks without words"
@@ -104,7 +104,7 @@ def _question(one: JsonObject, request_id: str, start: int) -> RequestDraft:
 
 
 def _shown(given: JsonObject) -> str:
-    """The input of a tool, one line for each argument."""
+    """Return the input of a tool, one line for each argument."""
     lines = [f"{name}: {_value(value)}" for name, value in list(given.items())[:20]]
     return "\n".join(lines)[:LONGEST_TEXT] or "without input"
 

@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from orchestrator import __version__
-from orchestrator.cli.context import CliContext, NotFound, UsageError
+from orchestrator.cli.context import CliContext, UnknownName, UsageError
 from orchestrator.cli.output import complain
 from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.formats.table import DefinitionError
@@ -189,7 +189,7 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _loaded(name: str, entry: Entry) -> Callable[..., object] | typer.Typer:
-    """The function of a command, or its group of commands."""
+    """Return the function of a command, or its group of commands."""
     found: Callable[..., object] | typer.Typer = getattr(
         importlib.import_module(f"orchestrator.cli.{entry.module}"), name.replace("-", "_")
     )
@@ -225,7 +225,7 @@ def _lines(error: OrchestratorError) -> list[str]:
 def _exit_code(error: OrchestratorError) -> int:
     if isinstance(error, UsageError | NoTicket):
         return BAD_USAGE
-    if isinstance(error, NotFound):
+    if isinstance(error, UnknownName):
         return NO_SUCH_TASK
     if isinstance(error, DaemonUnreachable):
         return UNREACHABLE

@@ -33,7 +33,7 @@ class UsageError(OrchestratorError):
     """A command was used with arguments that make no sense."""
 
 
-class NotFound(OrchestratorError):
+class UnknownName(OrchestratorError):
     """A command was given the name of something that does not exist."""
 
 
@@ -82,21 +82,21 @@ class CliContext:
 
 def context_of(context: typer.Context) -> CliContext:
     """Return the options before the command."""
-    place: CliContext = context.obj
-    return place
+    options: CliContext = context.obj
+    return options
 
 
 def has_stopped(status: TaskStatus) -> bool:
-    """Whether only a person can still change a task of this status."""
+    """Return whether only a person can still change a task of this status."""
     return status.is_final or status is TaskStatus.BLOCKED
 
 
-def retry_while_down(ask: Callable[[], T]) -> T:
-    """Return what `ask` returns, repeated while the daemon is away. Raises DaemonUnreachable after a minute."""
+def retry_while_down(request: Callable[[], T]) -> T:
+    """Return what `request` returns, repeated while the daemon is away. Raises DaemonUnreachable after a minute."""
     given_up_at: float | None = None
     while True:
         try:
-            return ask()
+            return request()
         except DaemonUnreachable:
             if given_up_at is None:
                 given_up_at = time.monotonic() + RESTART_TIME

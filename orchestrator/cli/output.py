@@ -29,8 +29,8 @@ COLOURS = {
     TaskStatus.ARCHIVED: "dim",
 }
 
-STANDING = {
-    None: "waits for a place",
+WAITS_FOR = {
+    None: "waits for a slot",
     PauseReason.USER: "paused",
     PauseReason.QUESTION: "waits for your answer",
     PauseReason.DEPENDENCY: "waits for what you provide",
@@ -137,7 +137,7 @@ def status_text(status: TaskStatus, *, paused: bool = False, blocked_by: PauseRe
     """Return a status in its colour, for a paused task what it waits for."""
     if not paused or status.is_final:
         return Text(status.value, style=COLOURS.get(status, ""))
-    return Text(STANDING[blocked_by], style="bold magenta" if blocked_by in FOR_YOU else "yellow")
+    return Text(WAITS_FOR[blocked_by], style="bold magenta" if blocked_by in FOR_YOU else "yellow")
 
 
 def budget_text(caps: CapsView, spent: SpentView) -> str:
@@ -152,7 +152,7 @@ def budget_text(caps: CapsView, spent: SpentView) -> str:
 
 
 def ago(at: datetime) -> str:
-    """How long ago that was, in its largest unit."""
+    """Return how long ago that was, in its largest unit."""
     return duration((datetime.now(UTC) - at).total_seconds())
 
 

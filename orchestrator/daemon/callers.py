@@ -115,7 +115,7 @@ def _hashed(token: str) -> bytes:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not, and its /proc entry no longer says where it came from."""
+    """Return whether a process runs; a zombie does not, and its /proc entry no longer says where it came from."""
     row = _read(pid, "stat")
     return bool(row) and row[row.rindex(b")") + 2 : row.rindex(b")") + 3] not in {b"Z", b"X"}
 

@@ -159,6 +159,7 @@ class CommandExecutor:
             case do.PrepareWorkspace():
                 await self._prepare(task, command)
             case do.StartAgent():
+                await self._restore_worktree(task)
                 await running.start_agent(task, command)
             case do.SendTurn():
                 await running.send_turn(task, command)
@@ -215,7 +216,24 @@ class CommandExecutor:
         )
         self._inbox.post(task.id, ready)
 
+    async def _restore_worktree(self, task: Task) -> None:
+        """Make a worktree that somebody removed anew, and record that."""
+        restored_from = await asyncio.to_thread(self._with.checkpoints.restore_worktree, task)
+        if restored_from is None:
+            return
+        log.warning("worktree_restored", task=task.id, restored_from=restored_from)
+        source = task.source
+        ready = events.WorkspaceReady(
+            at=self._with.clock(),
+            worktree=source.worktree or "",
+            branch=source.branch,
+            head=source.commit,
+            restored_from=restored_from,
+        )
+        self._inbox.post(task.id, ready)
+
     async def _look_at_gate(self, task: Task, command: do.LookAtGate) -> None:
+        await self._restore_worktree(task)
         pipeline = self._with.pipeline_of(task)
         evidence = await asyncio.to_thread(self._with.gates.look, task, pipeline, command)
         looked = events.GateLooked(

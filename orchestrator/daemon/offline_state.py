@@ -84,19 +84,19 @@ class StandaloneWorkspace:
         path = self.folder / STATE
         with self._locked():
             if os.path.lexists(path):
-                mend = f"{path} is there already; take another folder, or move it away"
-                raise OperationRefused(Refusal.STATE_EXISTS, {"path": str(path)}, mend)
+                advice = f"{path} is there already; take another folder, or move it away"
+                raise OperationRefused(Refusal.STATE_EXISTS, {"path": str(path)}, advice)
             document = initial(beginning, pipeline.start, str(self.folder), self.now())
             self._write(document)
         return {"path": str(path), "state": document}
 
     def get(self) -> JsonObject:
-        """Return where it is. Raises NoWorkspace and UnreadableState."""
+        """Return the current state. Raises NoWorkspace and UnreadableState."""
         document, pipeline, task = self._read()
         return state_moves.current(pipeline, task, document)
 
     def resume_point(self) -> JsonObject:
-        """Return where to go on. Raises NoWorkspace and UnreadableState."""
+        """Return where work continues. Raises NoWorkspace and UnreadableState."""
         _, pipeline, task = self._read()
         evidence = seen_in(self.folder)
         if pipeline.stage(task.stage).work.commits:
@@ -105,7 +105,7 @@ class StandaloneWorkspace:
         return resume_point(pipeline, task, evidence, self.now())
 
     def transition(self, move: Transition) -> JsonObject:
-        """Go from one state to another. Raises OperationRefused, NoWorkspace, UnreadableState, GitError and OSError.
+        """Move from one state to another. Raises OperationRefused, NoWorkspace, UnreadableState, GitError and OSError.
 
         Failed checks are not recorded here; in such a workspace their caller does that with `fail`.
         """
@@ -149,7 +149,7 @@ class StandaloneWorkspace:
             raise NoWorkspace(f"{path} {said}; `orchestrator state init` begins a workspace")
         document = parsed(content)
         if document is None:
-            raise UnreadableState(f"{path} is no JSON object; mend it by hand")
+            raise UnreadableState(f"{path} is no JSON object; fix it by hand")
         pipeline = manual(self._pipeline(str(document.get("pipeline_variant") or "full")))
         try:
             return document, pipeline, task_from(document, pipeline, str(self.folder))
@@ -190,27 +190,27 @@ class StandaloneWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class OfflineTask:
-    """A task's folder in a data folder; its daemon must not be at work, or StoreInUse is raised."""
+    """A task's folder in a data folder; raises StoreInUse while its daemon runs."""
 
     folder: Path
     now: Callable[[], datetime]
     by: str
 
     def get(self) -> JsonObject:
-        """Return where it is. Raises StoreError."""
+        """Return the current state. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
             return state_moves.current(accepted_pipeline(store.files, task.id), task, to_document(task))
 
     def resume_point(self) -> JsonObject:
-        """Return where to go on. Raises StoreError."""
+        """Return where work continues. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
             pipeline = accepted_pipeline(store.files, task.id)
             return resume_point(pipeline, task, evidence_of(task, pipeline, Workspace(store.data_dir)), self.now())
 
     def transition(self, move: Transition) -> JsonObject:
-        """Go from one state to another. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
+        """Move from one state to another. Raises OperationRefused, InvalidTransition, StoreError and OSError."""
         return {"ok": True, "new_state": state_moves.state_of(self._decided(move))}
 
     def step(self, update: StepUpdate) -> JsonObject:
@@ -249,7 +249,7 @@ def is_task(folder: Path) -> bool:
 
 
 def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidence:
-    """Return what there is to see of a task's stage now, without importing anything. Raises WorkspaceError."""
+    """Return the evidence for a task's stage as it is now, without importing anything. Raises WorkspaceError."""
     evidence = seen_of(task)
     if task.source.worktree is None or not pipeline.stage(task.stage).work.commits:
         return evidence

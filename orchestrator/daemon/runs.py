@@ -29,7 +29,7 @@ from orchestrator.daemon.callers import issue_token
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import make_private
 from orchestrator.pipelines.role import Role, Tier, answer_of, model_of
-from orchestrator.processes.output import Output
+from orchestrator.processes.output import RunOutput
 from orchestrator.processes.process_stats import kill_marked
 from orchestrator.processes.run_state import has_begun, pid_of
 from orchestrator.processes.runs import Runs
@@ -182,7 +182,7 @@ class RunExecutor:
         """
         folder = self._files.run_folder(task.id, agent_run_folder(command.attempt))
         before = max(0, command.requests[0].draft.start - 1)
-        found, _ = Output(folder).lines_from(before, LONGEST_REQUEST + 2)
+        found, _ = RunOutput(folder).lines_from(before, LONGEST_REQUEST + 2)
         request = found.lstrip(b"\n").partition(b"\n")[0]
         if not await self._send(folder, self.launching.driver.answer(request, command.requests)):
             return
@@ -335,6 +335,7 @@ class RunExecutor:
             at=self._clock(),
             attempt=task.agent.attempt,
             reason=reason,
+            is_lost=end is not None and (end.lost or end.stopped_by is StoppedBy.SHUTDOWN),
             code=end.code if end else None,
             signal=end.signal if end else None,
             offset=follower.offset,

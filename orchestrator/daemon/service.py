@@ -101,6 +101,7 @@ def build_service(parts: ServiceParts) -> Service:
             inbox=inbox,
             store=store,
             workspace=parts.workspace,
+            checkpoints=parts.checkpoints,
             secrets=parts.secrets,
             clock=clock,
         ),

@@ -114,7 +114,7 @@ def _checks(task: Task, checks_differ: bool) -> str:
     commands = "\n".join(
         f"- {one.name}: {as_code(one.command)} ({inert(one.source)})" for one in task.evaluation.checks if one.command
     )
-    unseen = "**No check ran: nobody has seen this change work.**"
+    unseen = "**No check ran: nothing shows that this change works.**"
     notes = [
         *([unseen] if nothing_ran(task.evaluation.checks, task.evaluation.results) else []),
         *(["The branch changes `.orchestrator.toml`; the checks above are those of the base commit."] * checks_differ),

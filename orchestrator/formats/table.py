@@ -104,6 +104,13 @@ class Table:
         """Return a string, or None if the file has none."""
         return self.text(name) if self.has(name) else None
 
+    def choice(self, name: str, known: Mapping[str, T], what: str) -> T | None:
+        """Return what a word stands for; None if the word is missing, or unknown, which is reported."""
+        word = self.maybe_text(name)
+        if word is not None and word not in known and self.is_text(name):
+            self.note(name, f"unknown {what} {word!r:.80}; {nearest(word, known)}")
+        return None if word is None else known.get(word)
+
     def whole(self, name: str, *, at_least: int = 0, default: int | None = None) -> int:
         """Return an integer of at least `at_least`."""
         if default is not None and not self.has(name):

@@ -1,1 +1,1 @@
-"""The outside: ticket trackers, forges, notifications."""
+"""Services outside the daemon: ticket trackers, forges, notifications."""

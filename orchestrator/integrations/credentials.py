@@ -1,4 +1,4 @@
-"""Whose account a server is asked with: a token from the settings, or the one that `gh` or `glab` keeps."""
+"""The login for a server: a token from the settings, or the one that `gh` or `glab` keeps."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ _HEADER = re.compile(r"[!-~]+")
 class Credentials:
     """A token for one host; it is sent to that host only, and never shown.
 
-    Without a token the server is asked as anybody. With a `user`, both are sent as HTTP Basic authentication. `mend`
+    Without a token requests are anonymous. With a `user`, both are sent as HTTP Basic authentication. `mend`
     tells a person how to give or renew the token.
     """
 
@@ -40,18 +40,18 @@ class Credentials:
 
 
 def given(host: str, token: str, mend: str = "") -> Credentials:
-    """Credentials with a token from the settings. Raises AuthenticationFailed for what can be no token."""
+    """Return credentials with a token from the settings. Raises AuthenticationFailed for what cannot be a token."""
     return _checked(Credentials(host=host, token=token.strip(), mend=mend), "the token in the settings")
 
 
 def from_github_tool(host: str, timeout: float = KEYRING_TIMEOUT) -> Credentials:
-    """The login of `gh` on a host. Blocks. Raises AuthenticationFailed, and says how to log in."""
+    """Return the login of `gh` on a host. Blocks. Raises AuthenticationFailed, and says how to log in."""
     command = ("gh", "auth", "token", "--hostname", host)
     return _from_tool(host, command, f"gh auth login --hostname {host}", timeout)
 
 
 def from_gitlab_tool(host: str, timeout: float = KEYRING_TIMEOUT) -> Credentials:
-    """The login of `glab` on a host. Blocks. Raises AuthenticationFailed, and says how to log in."""
+    """Return the login of `glab` on a host. Blocks. Raises AuthenticationFailed, and says how to log in."""
     command = ("glab", "config", "get", "token", "--host", host)
     return _from_tool(host, command, f"glab auth login --hostname {host}", timeout)
 

@@ -1,15 +1,15 @@
-"""What may go wrong with a tracker or a forge, and who can mend it."""
+"""What may go wrong with a tracker or a forge, and who can fix it."""
 
 from orchestrator.errors import OrchestratorError
 
 SOON, LATER = 10.0, 60.0
-"""Seconds until a server is asked again that did not answer, or that is too busy and does not say for how long."""
+"""Seconds until a request is repeated: to a server that did not answer, and to a busy one that names no time."""
 
 
 class RemoteError(OrchestratorError):
-    """A tracker or a forge did not do what it was asked.
+    """A tracker or a forge did not do what was requested.
 
-    The same request may succeed after `again_after` seconds; None: not before somebody has changed something.
+    The same request may succeed after `again_after` seconds; None means not before a person has changed something.
     """
 
     def __init__(self, message: str, again_after: float | None = None) -> None:
@@ -18,9 +18,9 @@ class RemoteError(OrchestratorError):
 
 
 class Unreachable(RemoteError):
-    """The server did not answer or broke off; whether it did what was asked is unknown.
+    """The server did not answer or broke the connection; whether it did what was requested is unknown.
 
-    `wait` is how many seconds the server wants to be left alone, None where it does not say.
+    `wait` is for how many seconds the server wants no more requests, None if it does not say.
     """
 
     usual_wait = SOON
@@ -31,7 +31,7 @@ class Unreachable(RemoteError):
 
 
 class Busy(Unreachable):
-    """The server answers no more requests of this account for now."""
+    """The server answers no more requests from this account for now."""
 
     usual_wait = LATER
 

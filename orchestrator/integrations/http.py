@@ -1,10 +1,10 @@
 """The HTTP client for trackers and forges: JSON over bounded answers, with errors that say what to do.
 
 * An answer has at most `LARGEST_ANSWER` bytes and `Patience.request` seconds, from the first byte of its head to the
-  last of its body. It is asked for uncompressed: one that unpacks to a thousand times its size could not be stopped.
+  last of its body. It is requested uncompressed: one that unpacks to a thousand times its size could not be stopped.
 * The login is sent to its own server only, over TLS or within this machine. Redirects are followed within that server.
 * GET requests are repeated while a server is down or busy, unless it asks for a longer pause than we would wait.
-  Other requests are sent once: whoever sends them can ask whether the effect is there.
+  Other requests are sent once: the caller can check whether the effect is there.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ CONNECT_TIMEOUT, SILENCE = 10.0, 30.0
 """Seconds to connect, and between two bytes."""
 
 _BROKEN = (httpx.HTTPError, httpx.InvalidURL, UnicodeError)
-"""What httpx raises for a connection that breaks off, and for a redirect to an invalid address (the last two)."""
+"""What httpx raises for a broken connection, and for a redirect to an invalid address (the last two)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,8 @@ class Patience:
 class HttpClient:
     """Speaks to the API at `api` as one account.
 
-    `subject` is what is asked about, for messages; without it they name the request. Every method raises RemoteError.
+    `subject` is what the requests are about, for messages; without it they name the request. Every method raises
+    RemoteError.
     """
 
     def __init__(
@@ -122,11 +123,11 @@ class HttpClient:
             return kind.validate_json(response.content)
         except ValidationError as error:
             raise UnfitAnswer(
-                f"{self._name} answered something else than {self._subject or path} ({first_problem(error)}); check "
+                f"{self._name} did not answer with {self._subject or path} ({first_problem(error)}); check "
                 "that the address in the settings is that of its API, and not of a login page"
             ) from error
 
-    async def ask(
+    async def request(
         self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None
     ) -> Json:
         """Return the answer to a request as JSON, None if it is empty."""
@@ -162,10 +163,10 @@ class HttpClient:
         return await self._exchange(request)
 
     async def tail(self, path: str, size: int) -> str:
-        """Return the last `size` bytes of a log, read without the login where the server redirects to another one.
+        """Return the last `size` bytes of a log, read without the login if the server redirects to another server.
 
-        "" where there is none, where it does not end in time or within 256 MiB, and where the other server is not as
-        safe to ask as the API: a redirect must not make us fetch what only this machine or its network can see.
+        "" if there is none, if it does not end in time or within 256 MiB, and if the other server is not as safe as the
+        API: a redirect must not make us fetch what only this machine or its network can see.
         """
         request = self._client.build_request("GET", self._api + path)
         try:
@@ -251,27 +252,27 @@ class HttpClient:
         )
 
     def _refusal(self, response: httpx.Response, asked: str) -> RemoteError:
-        """The error that a status other than 2xx stands for."""
+        """Return the error that a status other than 2xx stands for."""
         status, message, wait = response.status_code, message_in(response.content), wanted_pause(response)
-        told = f"{self._name} answered {status} to {asked}{': ' if message else ''}{message}"
+        said = f"{self._name} answered {status} to {asked}{': ' if message else ''}{message}"
         mend = f". {self._mend}" if self._mend else ""
         if status == 429 or wait is not None or (status == 403 and "rate limit" in message.lower()):
             later = "" if wait is None else f"; try again after {wait:.0f} s"
-            return Busy(f"{told}{later}{mend}", wait)
+            return Busy(f"{said}{later}{mend}", wait)
         if status == 401 or "FAILED" in response.headers.get("X-Seraph-LoginReason", ""):
-            # Jira goes on as if nobody had logged in, and says so in this header only.
-            return AuthenticationFailed(f"{told}; the login is not accepted{mend}")
+            # Jira answers as for an anonymous user, and says so in this header only.
+            return AuthenticationFailed(f"{said}; the login is not accepted{mend}")
         match status:
             case 403:
-                return AccessDenied(f"{told}; this account may not do that: grant it, or use another account{mend}")
+                return AccessDenied(f"{said}; this account may not do that: grant it, or use another account{mend}")
             case 404 | 410:
-                return NotFound(f"{told}; check that it exists and that this account may see it{mend}")
+                return NotFound(f"{said}; check that it exists and that this account may see it{mend}")
             case _ if status >= httpx.codes.INTERNAL_SERVER_ERROR:
-                return Unreachable(told)
+                return Unreachable(said)
             case _ if response.is_redirect:
-                return Declined(f"{told}; it has moved: put its new address into the settings", status)
+                return Declined(f"{said}; it has moved: put its new address into the settings", status)
             case _:
-                return Declined(told, status)
+                return Declined(said, status)
 
 
 async def _end_of(response: httpx.Response, size: int) -> str:
@@ -287,7 +288,7 @@ async def _end_of(response: httpx.Response, size: int) -> str:
 
 
 def _is_private(url: httpx.URL) -> bool:
-    """Whether nobody on the network can read along: TLS, or a connection within this machine."""
+    """Return whether nobody else on the network can read the connection: TLS, or a connection within this machine."""
     if url.scheme == "https":
         return True
     try:

@@ -126,7 +126,7 @@ class Notifier:
 
 @dataclass(slots=True)
 class Messenger:
-    """Notifies people as the present settings say; without a notifier, nobody is notified."""
+    """Notifies people as the current settings say; without a notifier, nobody is notified."""
 
     notifier: Notifier | None
 
@@ -143,7 +143,7 @@ class Messenger:
 
 @contextmanager
 def _as_file(document: Mapping[str, Json]) -> Iterator[int]:
-    """A file in memory with a document: unlike a pipe, it blocks nobody if it is not read."""
+    """Provide a file in memory with a document: unlike a pipe, it blocks nobody if it is not read."""
     descriptor = os.memfd_create("notice")
     try:
         with open(descriptor, "w", encoding="ascii", closefd=False) as file:

@@ -31,20 +31,20 @@ def message_in(content: bytes) -> str:
         answer = object_of(orjson.loads(content))
     except ValueError:
         return ""
-    told = [answer.get("message"), answer.get("error")]
+    messages = [answer.get("message"), answer.get("error")]
     details = [_detail(item) for item in list_of(answer.get("errors"))]
-    return escape_text("; ".join(filter(None, (*map(_words, told), *details))), _LONGEST_MESSAGE)
+    return escape_text("; ".join(filter(None, (*map(_words, messages), *details))), _LONGEST_MESSAGE)
 
 
 def _detail(item: Json) -> str:
-    """One of GitHub's errors: a message, or a field and a word for what is wrong with it."""
+    """Return one of GitHub's errors: a message, or a field and a word for what is wrong with it."""
     error = object_of(item)
     field_and_code = " ".join(filter(None, (_words(error.get("field")), _words(error.get("code")))))
     return _words(error.get("message")) or field_and_code or _words(item)
 
 
 def _words(value: Json, levels: int = _LEVELS) -> str:
-    """A message, which GitLab may give as a list or by field; what is nested deeper is left out."""
+    """Return a message, which GitLab may give as a list or by field; what is nested deeper is left out."""
     if isinstance(value, list | dict) and not levels:
         return ""
     if isinstance(value, list):
@@ -81,7 +81,7 @@ def _is_number(text: str) -> bool:
 
 
 def _date_in(text: str) -> datetime | None:
-    """The time in a header, None where it is none."""
+    """Return the time in a header, None where it is none."""
     try:
         at = parsedate_to_datetime(text)
     except (ValueError, OverflowError):

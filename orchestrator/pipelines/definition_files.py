@@ -30,7 +30,7 @@ def read_declared(path: Path) -> str:
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
-                raise definition_error(path, "this is no plain file")
+                raise definition_error(path, "this is not a regular file")
             body = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise definition_error(path, f"cannot be read: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""A pipeline as a graph: its stages, the ways between them and their conditions, as Mermaid, DOT or plain text."""
+"""A pipeline as a graph: its stages and the edges between them with their conditions, as Mermaid, DOT or plain text."""
 
 import textwrap
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.publication import Publish
 
 COMPLETED, BLOCKED = "COMPLETED", "BLOCKED"
-"""Where ways end; no stage may have these names."""
+"""Where the last edges lead; no stage may have these names."""
 _WIDTH = 100
 _MERMAID = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "|": "#124;"})
 _DOT = str.maketrans({"\\": "\\\\", '"': '\\"'})
@@ -29,7 +29,7 @@ class EdgeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """One way from a stage; `labels` are its conditions."""
+    """One edge from a stage; `labels` are its conditions."""
 
     source: str
     target: str
@@ -38,8 +38,8 @@ class Edge:
 
 
 def graph_edges(pipeline: Pipeline) -> tuple[Edge, ...]:
-    """Return every way between stages, in the order of the stages: forward, back, to a halt."""
-    return tuple(edge for stage in pipeline.stages.values() for edge in _ways(stage, pipeline))
+    """Return every edge, in the order of the stages: forward, back, to BLOCKED."""
+    return tuple(edge for stage in pipeline.stages.values() for edge in _edges(stage, pipeline))
 
 
 def mermaid(pipeline: Pipeline) -> str:
@@ -74,11 +74,11 @@ def text(pipeline: Pipeline) -> str:
     lines = [f"{pipeline.name}: {_one_line(pipeline.description)}", ""]
     for stage in pipeline.stages.values():
         lines.append(f"{stage.name}  ({', '.join(about(stage))})")
-        for edge in _ways(stage, pipeline):
+        for edge in _edges(stage, pipeline):
             sign = {EdgeKind.NEXT: "→", EdgeKind.BACK: "↩", EdgeKind.HALT: "■"}[edge.way]
-            said = f"{sign} {edge.target}" + f" if {', '.join(edge.labels)}" * bool(edge.labels)
+            line = f"{sign} {edge.target}" + f" if {', '.join(edge.labels)}" * bool(edge.labels)
             lines += textwrap.wrap(
-                said, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False
+                line, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False
             )
     lines += ["", _closing(pipeline)]
     return "\n".join(lines) + "\n"
@@ -90,7 +90,7 @@ def about(stage: Stage) -> tuple[str, ...]:
     return (done, stage.role) if stage.role else (done,)
 
 
-def _ways(stage: Stage, pipeline: Pipeline) -> Iterator[Edge]:
+def _edges(stage: Stage, pipeline: Pipeline) -> Iterator[Edge]:
     approved = ("a person approves it",) if stage.review else ()
     conditions = (*(guard.describe() for guard in stage.guards), *approved)
     yield Edge(source=stage.name, target=stage.next or COMPLETED, way=EdgeKind.NEXT, labels=conditions)
@@ -105,8 +105,8 @@ def _ways(stage: Stage, pipeline: Pipeline) -> Iterator[Edge]:
 def _closing(pipeline: Pipeline) -> str:
     retries, lost = pipeline.budgets["gate_retries"], pipeline.budgets["agent_retries"]
     return (
-        f"What a gate misses goes back to the stage's agent up to {retries} times, a lost agent is started anew up to\n"
-        f"{lost} times; after that, and where there is no agent, the task is {BLOCKED} until a person looks."
+        f"If a gate misses something, the stage's agent is asked again up to {retries} times. A lost agent is\n"
+        f"restarted up to {lost} times. After that, and in a stage without an agent, the task is {BLOCKED}."
     )
 
 
@@ -120,5 +120,5 @@ def _quoted(*lines: str) -> str:
     return '"' + "\\n".join(_one_line(part).translate(_DOT) for part in lines) + '"'
 
 
-def _one_line(said: str) -> str:
-    return " ".join(said.split())
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

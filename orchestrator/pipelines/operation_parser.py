@@ -30,7 +30,7 @@ def transition_of(document: Mapping[str, Json]) -> Transition:
 
 
 def step_of(document: Mapping[str, Json]) -> StepUpdate:
-    """Return the news about a step; a checkpoint that is null is to be removed.
+    """Return the update of a step; a checkpoint that is null removes the old one.
 
     Raises OperationRefused (MALFORMED).
     """
@@ -101,7 +101,7 @@ def show_transition(move: Transition) -> dict[str, Json]:
 
 
 def show_step(update: StepUpdate) -> dict[str, Json]:
-    """Return the same news as JSON."""
+    """Return the same update as JSON."""
     commits: list[Json] = [*update.commits]
     shown: dict[str, Json] = {"step_id": update.step_id, "status": update.status.value, "commits": commits}
     if update.forget_checkpoint or update.checkpoint is not None:
@@ -165,5 +165,5 @@ def _time(document: Mapping[str, Json], name: str) -> datetime | None:
         raise _malformed(name, "has to be a time such as 2026-05-28T01:45:00Z") from None
 
 
-def _malformed(name: str, said: str) -> OperationRefused:
-    return OperationRefused(Refusal.MALFORMED, {"field": name, "reason": said}, f"{name} {said}")
+def _malformed(name: str, problem: str) -> OperationRefused:
+    return OperationRefused(Refusal.MALFORMED, {"field": name, "reason": problem}, f"{name} {problem}")

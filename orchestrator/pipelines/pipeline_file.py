@@ -32,7 +32,7 @@ def parse_pipeline(text: str, source: str) -> Pipeline:
         table = read_toml(text, source)
     except DefinitionError as error:
         raise PipelineError(error.problems) from error
-    family = _family(table)
+    family = table.choice("family", FAMILIES, "family") or DEFAULT_FAMILY
     stages_table = table.table("stages")
     stages = {name: _stage(name, stages_table.table(name), family) for name in stages_table.names()}
     pipeline = Pipeline(
@@ -65,7 +65,7 @@ def _stage(name: str, table: Table, family: Family) -> Stage:
         on_fail=table.maybe_text("on_fail"),
         budget=table.maybe_text("budget"),
         plan=table.maybe_text("plan"),
-        publish=_publish(table),
+        publish=table.choice("publish", {kind.value: kind for kind in Publish}, "way to publish") or Publish.BRANCH,
         mode=table.maybe_text("mode"),
         review=table.flag("review", default=False),
         line=table.report.line((*table.path, "role")),
@@ -81,21 +81,6 @@ def _work(table: Table) -> Work | None:
     if word and word not in WORK:
         table.note("work", f"unknown kind of work {word!r}; {nearest(word, WORK)}")
     return WORK.get(word)
-
-
-def _publish(table: Table) -> Publish:
-    word = table.maybe_text("publish") or Publish.BRANCH.value
-    kinds = {kind.value: kind for kind in Publish}
-    if word not in kinds:
-        table.note("publish", f"unknown way to publish {word!r}; {nearest(word, kinds)}")
-    return kinds.get(word, Publish.BRANCH)
-
-
-def _family(table: Table) -> Family:
-    word = table.text("family") if table.has("family") else DEFAULT_FAMILY.name
-    if word not in FAMILIES:
-        table.note("family", f"unknown family {word!r}; {nearest(word, FAMILIES)}")
-    return FAMILIES.get(word, DEFAULT_FAMILY)
 
 
 def _guard(table: Table, family: Family) -> Guard | None:
@@ -132,24 +117,28 @@ def _check_work(stage: Stage, table: Table) -> None:
     """Report what does not fit the stage's kind of work."""
     work = stage.work
     if work.needs_role and stage.role is None:
-        table.report.note(table.path, f"stage {stage.name} does the work of an agent: say who with role = …")
+        table.report.note(table.path, f"stage {stage.name} needs an agent: name its role with role = …")
     if not work.takes_role and stage.role is not None:
-        table.note("role", f"stage {stage.name} is done by the daemon ({work.name}): take its role away")
+        table.note("role", f"stage {stage.name} is done by the daemon ({work.name}): remove its role")
     if not work.publishes and table.has("publish"):
-        table.note("publish", f"only a stage with {_kinds(publishes=True)} publishes, {stage.name} has {_said(work)}")
+        table.note(
+            "publish", f"only a stage with {_kinds(publishes=True)} publishes, {stage.name} has {_as_declared(work)}"
+        )
     if work.has_steps and stage.plan is None:
-        table.report.note(table.path, f"stage {stage.name} works through steps: say which with plan = …")
+        table.report.note(table.path, f"stage {stage.name} works through steps: name their file with plan = …")
     if not work.has_steps and stage.plan is not None:
-        table.note("plan", f"only a stage with {_kinds(has_steps=True)} has a plan, {stage.name} has {_said(work)}")
+        table.note(
+            "plan", f"only a stage with {_kinds(has_steps=True)} has a plan, {stage.name} has {_as_declared(work)}"
+        )
 
 
 def _kinds(*, has_steps: bool = False, publishes: bool = False) -> str:
     """Return the kinds of work that have steps or publish, as a pipeline file says them."""
     fitting = [kind for kind in WORK.values() if has_steps <= kind.has_steps and publishes <= kind.publishes]
-    return " or ".join(map(_said, fitting))
+    return " or ".join(map(_as_declared, fitting))
 
 
-def _said(work: Work) -> str:
+def _as_declared(work: Work) -> str:
     return f'work = "{work.name}"'
 
 

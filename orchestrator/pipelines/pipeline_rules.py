@@ -36,8 +36,8 @@ def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
 def _note_review(stage: Stage, report: Report) -> None:
     """Report a review without an agent or a stage that could make the requested changes."""
     if stage.review and not stage.work.is_done_by_agent and stage.on_fail is None:
-        said = f"a review of {stage.name} needs an agent in it, or on_fail = the stage where changes are made"
-        report.note(("stages", stage.name, "review"), said)
+        problem = f"a review of {stage.name} needs an agent in it, or on_fail = the stage where changes are made"
+        report.note(("stages", stage.name, "review"), problem)
 
 
 def check_roles(pipeline: Pipeline, known: Collection[str]) -> tuple[Problem, ...]:
@@ -64,9 +64,9 @@ def _note_start(pipeline: Pipeline, report: Report) -> None:
 def _note_name(stage: Stage, pipeline: Pipeline, report: Report) -> None:
     """Report a stage name that is malformed, or that state.json prints or accepts in the place of a stage."""
     if not _STAGE_NAME.fullmatch(stage.name):
-        report.note(("stages", stage.name), f"a stage is called in capitals, digits and _, not {stage.name!r}")
+        report.note(("stages", stage.name), f"a stage name has capitals, digits and _ only, not {stage.name!r}")
     if stage.name in (*AS_STATE.values(), *pipeline.family.aliases):
-        report.note(("stages", stage.name), f"{stage.name} is the word for a result, no stage can be called so")
+        report.note(("stages", stage.name), f"{stage.name} is the name of a result and cannot name a stage")
 
 
 def _note_ways_out(stage: Stage, pipeline: Pipeline, report: Report) -> None:
@@ -78,7 +78,7 @@ def _note_ways_out(stage: Stage, pipeline: Pipeline, report: Report) -> None:
     if stage.next is None and not stage.work.publishes:
         report.note(path, f'{stage.name} is a dead end: it needs next = …; only work = "deliver" may be the end')
     if stage.on_fail is not None and stage.budget is None:
-        report.note((*path, "on_fail"), f"{stage.name} could go back for ever: say budget = … beside on_fail")
+        report.note((*path, "on_fail"), f"{stage.name} could go back forever: limit on_fail with budget = …")
     if stage.budget is not None and stage.on_fail is None:
         report.note((*path, "budget"), f"the budget of {stage.name} counts ways back, but there is no on_fail")
     if stage.budget is not None:
@@ -101,7 +101,7 @@ def _note_guard(guard: Guard, pipeline: Pipeline, report: Report, path: Path) ->
     for key in guard.budget_keys:
         _note_budget(getattr(guard, key), pipeline, report, (*path, key))
     if guard.needs_steps and not any(stage.work.has_steps for stage in pipeline.stages.values()):
-        report.note(path, 'no stage has work = "steps", so this guard can never open')
+        report.note(path, 'no stage has work = "steps", so this guard can never hold')
 
 
 def _note_file(name: str, pipeline: Pipeline, report: Report, path: Path) -> None:
@@ -150,4 +150,4 @@ def _note_endless(pipeline: Pipeline, report: Report) -> None:
             here = pipeline.stages[here].next
         if here in way:
             circle = " → ".join((*way[way.index(here) :], here))
-            report.note(("stages", here, "next"), f"{circle} goes round for ever; go back by on_fail and a budget")
+            report.note(("stages", here, "next"), f"{circle} is an endless loop; go back with on_fail and a budget")

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft, RequestStatus, Subject
-from orchestrator.formats.table import Table, nearest
+from orchestrator.formats.table import Table
 
 PERMISSION_MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
@@ -20,7 +20,7 @@ _LIST = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
 
 
 class OnAsk(StrEnum):
-    """What happens to a request of an agent of this role, if its task has somebody to ask."""
+    """What happens to a request of an agent of this role, if its task is interactive."""
 
     ASK = "ask"
     ALLOW = "allow"
@@ -71,10 +71,10 @@ def read_role(front: Table, prompt: str, expected_name: str) -> Role:
         tools=_tools(front, "tools"),
         disallowed_tools=_tools(front, "disallowedTools"),
         model=front.maybe_text("model"),
-        permission_mode=_one_of(front, "permissionMode", PERMISSION_MODES),
+        permission_mode=front.choice("permissionMode", {word: word for word in PERMISSION_MODES}, "permissionMode"),
         max_turns=front.whole("maxTurns", at_least=1) if front.has("maxTurns") else None,
-        effort=_one_of(front, "effort", EFFORTS),
-        tier=Tier(word) if (word := _one_of(front, "tier", tuple(Tier))) else None,
+        effort=front.choice("effort", {word: word for word in EFFORTS}, "effort"),
+        tier=front.choice("tier", {one.value: one for one in Tier}, "tier"),
         mcp_servers=_tools(front, "mcpServers"),
         on_permission=_on_ask(front, "onPermission"),
         on_question=_on_ask(front, "onQuestion"),
@@ -82,13 +82,13 @@ def read_role(front: Table, prompt: str, expected_name: str) -> Role:
         prompt=prompt.strip(),
         source=front.report.source,
     )
-    front.has("color")  # decoration of Claude Code's own screens: welcome, and without effect
+    front.has("color")  # for Claude Code's own display; accepted and ignored
     for name in NOT_PASSED_ON:
         if front.has(name):
-            front.note(name, f"{name} is not passed on to agents that work unattended: take it away")
+            front.note(name, f"{name} is not passed on to unattended agents: remove it")
     front.done()
     if role.name and not _NAME.fullmatch(role.name):
-        front.note("name", f"a role is called in small letters, digits and -, not {role.name!r}")
+        front.note("name", f"a role name has small letters, digits and - only, not {role.name!r}")
     elif role.name and role.name != expected_name:
         front.note("name", f"name is {role.name!r} in a file called {expected_name!r}: make them the same")
     if not role.prompt:
@@ -104,15 +104,7 @@ def _tools(front: Table, name: str) -> tuple[str, ...]:
 
 
 def _on_ask(front: Table, name: str) -> OnAsk:
-    return OnAsk(_one_of(front, name, tuple(OnAsk)) or OnAsk.ASK)
-
-
-def _one_of(front: Table, name: str, known: tuple[str, ...]) -> str | None:
-    word = front.maybe_text(name)
-    if word and word not in known:
-        front.note(name, f"{name} cannot be {word!r}; {nearest(word, tuple(map(str, known)))}")
-        return None
-    return word
+    return front.choice(name, {one.value: one for one in OnAsk}, name) or OnAsk.ASK
 
 
 def model_of(role: Role, policy: TaskPolicy, tiers: Mapping[Tier, str]) -> str | None:

@@ -7,7 +7,7 @@ from typing import cast, get_type_hints
 
 from orchestrator.core.decide.work import WORK
 from orchestrator.core.guards import GUARDS
-from orchestrator.core.task.agent import Agent, Session, TurnProgress, Usage
+from orchestrator.core.task.agent import Agent, AgentUsage, Session, TurnProgress
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Guard
@@ -152,7 +152,7 @@ def _agent() -> JsonObject:
         "checkpoint": checkpoint,
         "session": _without(Session, "id"),
         "turn": _without(TurnProgress, "step"),
-        "usage": _without(Usage, "tokens", "cost_usd"),
+        "usage": _without(AgentUsage, "tokens", "cost_usd"),
     })  # fmt: skip
 
 

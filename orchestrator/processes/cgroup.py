@@ -81,7 +81,7 @@ class Cgroup:
         processes in it react to no signal.
         """
         deadline, pause = time.monotonic() + FREEZE_TAKES, FIRST_PAUSE
-        self._tell("cgroup.freeze", b"1")
+        self._write("cgroup.freeze", b"1")
         while self.path and not self._is_frozen() and time.monotonic() < deadline:
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
@@ -90,11 +90,11 @@ class Cgroup:
 
     def thaw(self) -> None:
         """Let everything in the group continue that no signal has stopped."""
-        self._tell("cgroup.freeze", b"0")
+        self._write("cgroup.freeze", b"0")
 
     def kill(self) -> None:
         """Kill everything in the group at once, frozen or not (Linux 5.14)."""
-        self._tell("cgroup.kill", b"1")
+        self._write("cgroup.kill", b"1")
 
     def members(self) -> set[int]:
         """Return the pids in the group and its subgroups; the kernel writes 0 for processes outside our namespace."""
@@ -129,7 +129,7 @@ class Cgroup:
     def _is_frozen(self) -> bool:
         return self.path is not None and "frozen 1" in _lines(f"{self.path}/cgroup.events")
 
-    def _tell(self, file: str, word: bytes) -> None:
+    def _write(self, file: str, word: bytes) -> None:
         """Write to a control file; if that fails, the scan of /proc finds what is left to do."""
         if self.path is None:
             return
@@ -153,12 +153,11 @@ def planned(holder: int, start_ticks: int) -> Cgroup:
     return Cgroup(place and f"{place}/{name_of(holder, start_ticks)}")
 
 
-def recorded(record: files.PidRecord) -> Cgroup:
+def recorded(path: str | None, boot_id: str, holder: int, start_ticks: int) -> Cgroup:
     """Return the group that a pid file of this boot names; without a path if no holder could have written it."""
-    path = record["cgroup"]
-    if not path or record["boot_id"] != files.boot_id():
+    if not path or boot_id != files.boot_id():
         return Cgroup(None)
-    named = os.path.basename(path) == name_of(record["holder"], record["start_ticks"])
+    named = os.path.basename(path) == name_of(holder, start_ticks)
     return Cgroup(path if named and path == os.path.normpath(path) else None)
 
 

@@ -1,4 +1,4 @@
-"""How holders wake the daemon, through a FIFO, and how they know that it lives, by the age of a file."""
+"""The FIFO through which holders wake the daemon, and the file whose age tells them that it lives."""
 
 import asyncio
 import os

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     class Graces(TypedDict):
-        """How long the ladder of a stop waits on each rung, in seconds."""
+        """How long each step of a stop may take, in seconds."""
 
         eof: float
         term: float
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         sweep: float
 
     class Spec(TypedDict):
-        """What the holder is told in spec.json; times in seconds, sizes in bytes."""
+        """The content of spec.json, which the holder reads; times in seconds, sizes in bytes."""
 
         run: str
         argv: list[str]
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
         cgroup: bool
 
     class Handover(TypedDict):
-        """What the holder is told beside spec.json, in memory only.
+        """What the holder gets in memory only: secret variables of the agent's environment, and masks.
 
-        Variables of the agent's environment, and what is masked in its output and in its complaints: pattern and word.
+        `stdout` and `stderr` are the masks of these streams, each a pattern and the word that replaces it.
         """
 
         env: dict[str, str]
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
         survivors: list[int]
 
     class ExitRecord(TypedDict):
-        """How a run ended; `lost` is written only by the daemon, when a holder died without a word."""
+        """How a run ended; `lost` is written only by the daemon, if a holder died without writing this file."""
 
         code: int | None
         signal: int | None
@@ -148,7 +148,7 @@ def open_plain(path: str) -> int:
     """Open a regular file for reading. Raises OSError, also if it is not a regular file: an agent may have put it
     there.
 
-    Opening a FIFO could block for ever.
+    Opening a FIFO could block forever.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -40,7 +40,7 @@ from _ctypes import call_function, dlopen, dlsym  # the C half: `ctypes` takes a
 from orchestrator.processes import cgroup, files, holder_files, tree
 from orchestrator.processes.launch import IGNORED, launch, wake_on_children
 from orchestrator.processes.masking import Mask
-from orchestrator.processes.pumps import Input, Output
+from orchestrator.processes.pumps import InputPump, OutputPump
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ class Holder:
         self.unfrozen = 0.0
         self.alive_mark, self.alive_seen, self.is_orphaned = self.touched(), self.clock, False
         self.half_request = b""
-        self.input = Input(None)
-        self.outputs: list[Output] = []
+        self.input = InputPump(None)
+        self.outputs: list[OutputPump] = []
 
     def serve(self) -> None:
         """Run from the spawn to the end of the tree."""
@@ -108,10 +108,10 @@ class Holder:
             limits = (self.spec["rotate_bytes"], self.spec["floor_bytes"])
             said = mask_of(self.given["stdout"], is_json=self.given["stdout_is_json"])
             self.outputs = [
-                Output(files.STDOUT, ends.output, limits, said),
-                Output(files.STDERR, ends.errors, limits, mask_of(self.given["stderr"], is_json=False)),
+                OutputPump(files.STDOUT, ends.output, limits, said),
+                OutputPump(files.STDERR, ends.errors, limits, mask_of(self.given["stderr"], is_json=False)),
             ]
-            self.input = Input(ends.input)
+            self.input = InputPump(ends.input)
             self.input.pump()
 
     def wait(self, wakeup: int) -> None:

@@ -1,4 +1,4 @@
-"""The files that a holder leaves for the daemon: who serves the run and how it ended; and how it rings the doorbell."""
+"""Write the files that a holder leaves for the daemon, and ring the doorbell."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write_exit(record: files.ExitRecord) -> None:
 
 
 def ring(spec: files.Spec, kind: str = "") -> None:
-    """Wake the daemon, with `files.SAID` for output alone; if nobody listens now, it looks each second anyway."""
+    """Wake the daemon, with `files.SAID` for output alone; its check each second covers a lost ring."""
     try:
         bell = os.open(spec["doorbell"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

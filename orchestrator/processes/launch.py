@@ -1,4 +1,4 @@
-"""How a holder starts its agent: in a process group of its own, with three pipes and its own environment."""
+"""Start a holder's agent in a process group of its own, with three pipes and its own environment."""
 # pathlib takes 6 ms to import, and every run starts a holder:
 # ruff: noqa: PTH118, PTH123
 

@@ -8,10 +8,10 @@ from orchestrator.processes.files import GONE, STDERR, STDOUT, open_plain
 
 TRIES = 10  # a rotation between two looks at the folder is seen and the look repeated
 
-__all__ = ["STDERR", "STDOUT", "Output", "read_lines_from"]
+__all__ = ["STDERR", "STDOUT", "RunOutput", "read_lines_from"]
 
 
-class Output:
+class RunOutput:
     """One stream of a run, for a reader that reads repeatedly: it remembers the current file and seldom has to search
     for it.
     """
@@ -54,8 +54,8 @@ class Output:
 def read_lines_from(
     folder: Path, offset: int, limit: int = 1 << 20, stream: tuple[str, str] = STDOUT
 ) -> tuple[bytes, int]:
-    """Return the same for a reader that reads once."""
-    return Output(folder, stream).lines_from(offset, limit)
+    """Return what `RunOutput.lines_from` returns, for a reader that reads once."""
+    return RunOutput(folder, stream).lines_from(offset, limit)
 
 
 def _pread(path: str, position: int, limit: int) -> tuple[bytes, int | None]:

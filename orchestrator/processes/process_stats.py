@@ -1,13 +1,15 @@
-"""The processes of a run as the daemon sees them: what they use; and killing those whose holder died."""
+"""Measure what the processes of a run use, and kill those whose holder died."""
 
 import time
 from pathlib import Path
+from typing import cast
 
 import psutil
 
+from orchestrator.formats.codec import Json, from_json
 from orchestrator.processes import files
 from orchestrator.processes.cgroup import PREFIX, Cgroup, name_of, own_place, recorded
-from orchestrator.processes.spec import MARKER, Activity, Usage
+from orchestrator.processes.spec import MARKER, Activity, PidRecord, Usage
 
 SWEEP_LIMIT = 2.0  # seconds
 SWEEP_PAUSE = 0.01
@@ -15,26 +17,33 @@ SWEEP_PAUSE = 0.01
 
 def tree_of(folder: Path) -> list[psutil.Process]:
     """Return the holder of a run and every process below it; nothing if the holder is gone."""
+    record = pid_record(folder)
     try:
-        record: files.PidRecord = files.decode(files.read(str(folder / files.PID)))  # type: ignore[assignment]  # ours
-        holder = psutil.Process(record["holder"])
-        if record["boot_id"] != files.boot_id() or _start_ticks(holder.pid) != record["start_ticks"]:
+        if record is None or record.boot_id != files.boot_id():
             return []
-        return [holder, *holder.children(recursive=True)]
-    except (OSError, ValueError, KeyError, TypeError, psutil.NoSuchProcess):
+        holder = psutil.Process(record.holder)
+        is_same = _start_ticks(holder.pid) == record.start_ticks
+        return [holder, *holder.children(recursive=True)] if is_same else []
+    except (OSError, psutil.NoSuchProcess):
         return []
+
+
+def pid_record(folder: Path) -> PidRecord | None:
+    """Return who serves a run; None before a holder wrote that, or if another program damaged it."""
+    try:
+        return from_json(PidRecord, cast(Json, files.decode(files.read(str(folder / files.PID)))))
+    except (OSError, ValueError):
+        return None
 
 
 def cgroup_of(folder: Path) -> Cgroup:
     """Return the control group of this run's agent and its descendants; without a path if only signals stop them."""
-    try:
-        return recorded(files.decode(files.read(str(folder / files.PID))))  # type: ignore[arg-type]  # ours
-    except (OSError, ValueError, KeyError, TypeError):
-        return Cgroup(None)
+    record = pid_record(folder)
+    return recorded(record.cgroup, record.boot_id, record.holder, record.start_ticks) if record else Cgroup(None)
 
 
 def remove_abandoned_groups() -> None:
-    """Remove the empty control groups of holders that were killed and whose runs nobody asks for any more."""
+    """Remove the empty control groups of holders that were killed and whose runs are not watched any more."""
     place = own_place()
     for group in Path(place).glob(f"{PREFIX}*") if place else ():
         pid = group.name.removeprefix(PREFIX).partition("-")[0]

@@ -25,7 +25,7 @@ NEWLINE = 10
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
-class Output:
+class OutputPump:
     """One stream of the agent, appended to `<stem><suffix>` and rotated at line ends to `<stem>.<start><suffix>`."""
 
     def __init__(self, name: tuple[str, str], source: int, limits: tuple[int, int], mask: Mask | None = None) -> None:
@@ -130,7 +130,7 @@ class Output:
         self._size = 0
 
 
-class Input:
+class InputPump:
     """Complete lines of stdin.jsonl on their way into the agent; the saved offset moves only past whole lines."""
 
     def __init__(self, target: int | None) -> None:

@@ -1,13 +1,17 @@
-"""What a run's folder says by itself, to anybody who reads it: alive, begun, ended and how."""
+"""Read the state of a run from its folder: whether it has begun, is alive, or has ended, and how."""
 
 import fcntl
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar, cast
 
+from orchestrator.formats.codec import Json, from_json, to_json
 from orchestrator.processes import files
-from orchestrator.processes.process_stats import kill_marked
-from orchestrator.processes.spec import Exit, Status, exit_from, status_from
+from orchestrator.processes.process_stats import kill_marked, pid_record
+from orchestrator.processes.spec import Exit, Status
+
+T = TypeVar("T")
 
 LOCK_TRIES = 20  # another daemon's or command's probe holds the lock for microseconds
 
@@ -33,27 +37,24 @@ def exit_of(folder: Path) -> Exit | None:
 
     If the run's holder died without writing that, kill what is left, record it in the exit file, and return `lost`.
     """
-    found = _read_exit(folder)
+    found = _record(Exit, folder / files.EXIT)
     if found or is_alive(folder) or not (folder / files.PID).exists():
         return found
-    return _read_exit(folder) or _note_loss(folder)
+    return _record(Exit, folder / files.EXIT) or _note_loss(folder)
 
 
 def status_of(folder: Path) -> Status | None:
     """Return what the holder last reported; None before its first report."""
     try:
-        return status_from(files.read(str(folder / files.STATUS)))
-    except (OSError, ValueError, KeyError, TypeError):
+        return _record(Status, folder / files.STATUS)
+    except OSError:
         return None
 
 
 def pid_of(folder: Path) -> int | None:
     """Return the pid of the run's first process below its holder; None before it was spawned."""
-    try:
-        record: files.PidRecord = files.decode(files.read(str(folder / files.PID)))  # type: ignore[assignment]  # ours
-        return record["agent"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    record = pid_record(folder)
+    return record.agent if record else None
 
 
 def has_begun(folder: Path) -> bool:
@@ -67,7 +68,7 @@ def is_spawned(folder: Path) -> bool:
 
 
 def take_lock(folder: Path) -> int | None:
-    """Return the lock of a run that nobody holds; None if somebody does."""
+    """Return the descriptor of a run's lock, now held; None if another process holds it."""
     descriptor = os.open(folder / files.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(LOCK_TRIES):
         try:
@@ -81,32 +82,23 @@ def take_lock(folder: Path) -> int | None:
     return None
 
 
-def _read_exit(folder: Path) -> Exit | None:
-    """Return what the exit file says; nothing if another program damaged it."""
+def _record(kind: type[T], path: Path) -> T | None:
+    """Return what one of the holder's files says; None if it is missing, or another program damaged it."""
     try:
-        return exit_from(files.read(str(folder / files.EXIT)))
-    except (*files.GONE, ValueError, KeyError, TypeError):
+        return from_json(kind, cast(Json, files.decode(files.read(str(path)))))
+    except (*files.GONE, ValueError):
         return None
 
 
 def _note_loss(folder: Path) -> Exit:
-    record: files.ExitRecord = {
-        "code": None,
-        "signal": None,
-        "timed_out": False,
-        "spawn_error": None,
-        "stopped_by": None,
-        "swept": list(kill_marked(folder)),
-        "lost": True,
-        "ended_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-    text = files.encode(record)
-    files.replace(str(folder / files.EXIT), text, durable=True)
-    return exit_from(text)
+    ended_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    lost = Exit(lost=True, swept=kill_marked(folder), ended_at=ended_at)
+    files.replace(str(folder / files.EXIT), files.encode(to_json(lost)), durable=True)
+    return lost
 
 
 def appearance_of(folder: Path) -> tuple[object, ...]:
-    """Return what distinguishes a changed run from an unchanged one without reading its files."""
+    """Return inodes, sizes and times of a run's files, which differ if the run has changed."""
     looks: list[object] = []
     for name in ("".join(files.STDOUT), "".join(files.STDERR), files.STATUS, files.EXIT):
         try:

@@ -1,4 +1,4 @@
-"""What a run is told at its start, and what it answers, as values."""
+"""The parameters of a run and what its holder reports, as values."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class RunSpec:
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str] = field(repr=False)
-    secret: frozenset[str] = frozenset()  # variables of `env` that are handed over in memory and written nowhere
-    masks: Masks = field(default=NO_MASKS, repr=False)  # what must not be readable in what the run says
+    secret: frozenset[str] = frozenset()  # variables of `env` that are passed in memory only and never written
+    masks: Masks = field(default=NO_MASKS, repr=False)  # what must not be readable in the run's output
     timeout: float | None = None  # seconds, frozen time not counted
     stdin: Stdin = Stdin.PUMP
     limits: Limits = Limits()
@@ -133,16 +133,27 @@ class RunSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PidRecord:
+    """Who serves a run, as its pid file says; `cgroup` is the control group of the agent's tree, if it has one."""
+
+    holder: int
+    agent: int | None
+    boot_id: str
+    start_ticks: int
+    cgroup: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
     """How a run ended: by itself (`code`), by a signal, never begun (`spawn_error`), or unseen (`lost`)."""
 
-    code: int | None
-    signal: int | None
-    timed_out: bool
-    spawn_error: str | None
-    stopped_by: StoppedBy | None
-    swept: tuple[int, ...]
-    lost: bool
+    code: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
+    spawn_error: str | None = None
+    stopped_by: StoppedBy | None = None
+    swept: tuple[int, ...] = ()
+    lost: bool = False
     ended_at: str  # UTC, ISO 8601
 
 
@@ -187,30 +198,3 @@ class Activity:
     cpu_seconds: float
     io_bytes: int
     wakes: int
-
-
-def exit_from(text: str) -> Exit:
-    """Return the exit that an exit file describes. Raises ValueError, KeyError or TypeError."""
-    record: files.ExitRecord = files.decode(text)  # type: ignore[assignment]  # checked by the constructor calls below
-    stopped_by = record["stopped_by"]
-    return Exit(
-        code=record["code"],
-        signal=record["signal"],
-        timed_out=record["timed_out"],
-        spawn_error=record["spawn_error"],
-        stopped_by=None if stopped_by is None else StoppedBy(stopped_by),
-        swept=tuple(record["swept"]),
-        lost=record["lost"],
-        ended_at=record["ended_at"],
-    )
-
-
-def status_from(text: str) -> Status:
-    """Return the status that a status.json describes. Raises ValueError, KeyError or TypeError."""
-    record: files.StatusRecord = files.decode(text)  # type: ignore[assignment]  # as above
-    return Status(
-        state=State(record["state"]),
-        request=record["request"],
-        stopped=tuple(record["stopped"]),
-        survivors=tuple(record["survivors"]),
-    )

@@ -1,4 +1,4 @@
-"""The process tree below a holder: who belongs to it; stop it in place, let it continue, signal what is left.
+"""The process tree below a holder: find its processes, stop them in place, continue them, signal what is left.
 
 Membership is read from /proc by parent pids. A holder is the subreaper of everything below it, so a process belongs to
 the tree exactly as long as its chain of parents leads to the holder, also after a double fork and in a session of its
@@ -13,7 +13,7 @@ does a process in state `D`: it may be waiting, unstoppable, for a child between
 Once it was sent SIGSTOP it runs no code of its own, whatever its state letter.
 
 If the agent was started in a control group (cgroup.py), the kernel freezes the group once the agent's own group has
-obeyed or 0.2 seconds are over: nobody has to be stopped one by one, and the two scans find processes outside it.
+obeyed or 0.2 seconds are over. Then no process needs a signal of its own, and the two scans find those outside it.
 """
 # pathlib takes 6 ms to import, and every run starts a holder:
 # ruff: noqa: PTH208
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 else:
     import _signal  # the C half: `signal` itself imports enum, half as long as the interpreter takes to start
 
-ASKED_FOR = 0.2  # seconds that a group has to obey SIGTSTP
+OBEY_LIMIT = 0.2  # seconds that a group has to obey SIGTSTP
 FREEZE_LIMIT = 2.0  # seconds until a freeze reports what still moves
 FIRST_PAUSE, LONGEST_PAUSE = 0.0002, 0.01
 LOOKS_FOR_WHOLE = 50  # scans that a parent's death may spoil before the last one is accepted
@@ -57,9 +57,9 @@ class Process:
         """Whether it is a zombie, unless threads live on after the main thread ended."""
         return self.state in "ZXx" and self.threads <= 1
 
-    def is_still(self, *, told: bool) -> bool:
+    def is_still(self, *, signalled: bool) -> bool:
         """Whether no thread runs; a process that was sent SIGSTOP during disk access (`D`) runs no code after it."""
-        still = STILL + "D" if told else STILL
+        still = STILL + "D" if signalled else STILL
         if self.state not in still:
             return False
         return self.threads <= 1 or all(state in still for state in _thread_states(self.pid))
@@ -113,10 +113,10 @@ def whole_tree(root: int) -> list[Process]:
 
 
 def freeze(root: int, group: int, cgroup: Cgroup) -> tuple[list[int], list[int]]:
-    """Stop everything below `root` in place; return who is stopped and who, after two seconds, is not."""
+    """Stop everything below `root` in place; return the pids that are stopped, and those that still run after 2 s."""
     began, pause = time.monotonic(), FIRST_PAUSE
     strangers: set[int] = set()
-    told: set[int] = set()
+    signalled: set[int] = set()
     before: set[int] | None = None
     signal_group(group, _signal.SIGTSTP)
     if cgroup.path is not None:
@@ -126,11 +126,11 @@ def freeze(root: int, group: int, cgroup: Cgroup) -> tuple[list[int], list[int]]
         tree, whole = descendants(root, strangers)
         tree = [row for row in tree if not row.is_dead()]
         held = cgroup.held()
-        moving = [row for row in tree if row.pid not in held and not row.is_still(told=row.pid in told)]
+        moving = [row for row in tree if row.pid not in held and not row.is_still(signalled=row.pid in signalled)]
         waited = time.monotonic() - began
         for row in moving:
-            if row.group != group or row.state == "D" or waited > ASKED_FOR:
-                told.add(row.pid)
+            if row.group != group or row.state == "D" or waited > OBEY_LIMIT:
+                signalled.add(row.pid)
                 send(row.pid, _signal.SIGSTOP)
         seen = {row.pid for row in tree} if whole else None
         if waited > FREEZE_LIMIT or (seen is not None and seen == before and not moving):
@@ -183,9 +183,9 @@ def signal_group(group: int, signum: int) -> None:
 def _wait_for_group(group: int, cgroup: Cgroup) -> None:
     """Give the agent's own group its time to obey SIGTSTP, as long as it uses it."""
     began, pause = time.monotonic(), FIRST_PAUSE
-    while time.monotonic() - began < ASKED_FOR:
+    while time.monotonic() - began < OBEY_LIMIT:
         rows = [row for pid in cgroup.members() if (row := process(pid)) and row.group == group]
-        if all(row.is_dead() or row.is_still(told=True) for row in rows):
+        if all(row.is_dead() or row.is_still(signalled=True) for row in rows):
             return
         time.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE)

@@ -151,7 +151,7 @@ class Client:
                 raise RequestRefused(_problem(response))
             yield from _received(response.iter_raw())
 
-    def ask(self, name: str, action: str) -> TaskView:
+    def request(self, name: str, action: str) -> TaskView:
         """Do something with a task: pause, resume, cancel, retry, submit, review or archive it."""
         return _view(TaskView, self._sent("POST", f"{_path(name)}/{action}"))
 
@@ -159,7 +159,7 @@ class Client:
         """Delete an ended task with all its files."""
         self._sent("DELETE", _path(name))
 
-    def ask_all(self, action: str) -> ManyView:
+    def request_all(self, action: str) -> ManyView:
         """Do something with all tasks: pause, resume or drain."""
         return _view(ManyView, self._sent("POST", f"/api/{action}"))
 
@@ -178,38 +178,38 @@ class Client:
         params = {} if window is None else {"window": window}
         return _view(LimitsView, self._sent("DELETE", "/api/limits", params=params))
 
-    def review(self, ask: RequestView) -> ReviewView:
+    def review(self, request: RequestView) -> ReviewView:
         """Return a review, and what is to be looked at."""
-        return self._get(ReviewView, f"/api/reviews/{quote(ask.id, safe='')}")
+        return self._get(ReviewView, f"/api/reviews/{quote(request.id, safe='')}")
 
-    def answer(self, ask: RequestView, text: str) -> RequestView:
+    def answer(self, request: RequestView, text: str) -> RequestView:
         """Answer a question as it was shown."""
-        return self._decided("questions", ask, "answer", AnswerBody(answer=text, digest=ask.digest))
+        return self._decided("questions", request, "answer", AnswerBody(answer=text, digest=request.digest))
 
-    def skip(self, ask: RequestView) -> RequestView:
+    def skip(self, request: RequestView) -> RequestView:
         """Leave a question to its default, or to the agent."""
-        return self._decided("questions", ask, "skip", DigestBody(digest=ask.digest))
+        return self._decided("questions", request, "skip", DigestBody(digest=request.digest))
 
-    def approve(self, ask: RequestView) -> RequestView:
+    def approve(self, request: RequestView) -> RequestView:
         """Approve what is under review as it was shown."""
-        return self._decided("reviews", ask, "approve", DigestBody(digest=ask.digest))
+        return self._decided("reviews", request, "approve", DigestBody(digest=request.digest))
 
-    def request_changes(self, ask: RequestView, text: str) -> RequestView:
+    def request_changes(self, request: RequestView, text: str) -> RequestView:
         """Request changes to what is under review."""
-        return self._decided("reviews", ask, "request-changes", ChangesBody(text=text, digest=ask.digest))
+        return self._decided("reviews", request, "request-changes", ChangesBody(text=text, digest=request.digest))
 
-    def provide(self, ask: RequestView, value: str | None) -> ProvidedView:
+    def provide(self, request: RequestView, value: str | None) -> ProvidedView:
         """Provide a dependency; None for one that takes no value."""
         secret = None if value is None else SecretStr(value)
-        path = f"/api/dependencies/{quote(ask.id, safe='')}/provide"
+        path = f"/api/dependencies/{quote(request.id, safe='')}/provide"
         return _view(ProvidedView, self._posted(path, ProvideBody(value=secret)))
 
-    def reject(self, ask: RequestView, reason: str) -> RequestView:
+    def reject(self, request: RequestView, reason: str) -> RequestView:
         """Say that a dependency will not be provided."""
-        return self._decided("dependencies", ask, "reject", RejectBody(reason=reason))
+        return self._decided("dependencies", request, "reject", RejectBody(reason=reason))
 
-    def _decided(self, kind: str, ask: RequestView, action: str, body: View) -> RequestView:
-        return _view(RequestView, self._posted(f"/api/{kind}/{quote(ask.id, safe='')}/{action}", body))
+    def _decided(self, kind: str, request: RequestView, action: str, body: View) -> RequestView:
+        return _view(RequestView, self._posted(f"/api/{kind}/{quote(request.id, safe='')}/{action}", body))
 
     def state_of(self, name: str) -> "TaskState":
         """Return the state of a task, for the state operations."""

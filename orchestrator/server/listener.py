@@ -27,7 +27,7 @@ class SocketRefused(OrchestratorError):
     """The socket cannot be listened on."""
 
 
-class Server(uvicorn.Server):
+class ApiServer(uvicorn.Server):
     """uvicorn on a socket that is already bound; the daemon handles signals.
 
     It waits for an event to stop. uvicorn itself polls ten times a second, which took most of the processor time of an
@@ -73,7 +73,7 @@ class Server(uvicorn.Server):
         yield
 
 
-def make_server(app: FastAPI, path: Path, end_streams: Callable[[], None]) -> Server:
+def make_server(app: FastAPI, path: Path, end_streams: Callable[[], None]) -> ApiServer:
     """Return a server that holds the socket already; `serve()` answers requests. Raises SocketRefused."""
     listener = _listening(path)
     config = uvicorn.Config(
@@ -89,7 +89,7 @@ def make_server(app: FastAPI, path: Path, end_streams: Callable[[], None]) -> Se
         log_level="warning",
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    return Server(config, listener, path, end_streams)
+    return ApiServer(config, listener, path, end_streams)
 
 
 def _listening(path: Path) -> socket.socket:

@@ -1,6 +1,6 @@
 """Refusals as problem documents (RFC 9457), and which error becomes which problem."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -12,11 +12,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from orchestrator.core.events.operations import OperationRefused, Refusal
-from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.services import errors
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.server.rendering import request_view
+from orchestrator.server.schemas.base import Redact, compose_view
 from orchestrator.server.schemas.tasks import ProblemView
 from orchestrator.server.schemas.user_requests import RequestView
 
@@ -26,7 +26,6 @@ MEDIA_TYPE = "application/problem+json"
 TYPES = "urn:orchestrator:problem:"
 
 E = TypeVar("E", bound=Exception)
-Redact = Callable[[str], str]
 
 
 class KeyTaken(OrchestratorError):
@@ -79,16 +78,7 @@ KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
 
 def answer(problem: HttpProblem) -> Response:
     """Return the response for a problem."""
-    view = ProblemView(
-        type=f"{TYPES}{problem.kind}",
-        title=problem.title,
-        status=problem.status,
-        detail=problem.detail,
-        task_status=TaskStatus(problem.task_status) if problem.task_status else None,
-        allowed=problem.allowed,
-        candidates=problem.candidates,
-        request=problem.request,
-    )
+    view = compose_view(ProblemView, str, problem, type=f"{TYPES}{problem.kind}")
     body = view.model_dump_json(by_alias=True, exclude_none=True)
     return Response(body, status_code=problem.status, media_type=MEDIA_TYPE)
 
@@ -126,7 +116,7 @@ def answer_with_problems(app: FastAPI, redact: Redact) -> None:
 
 
 async def _operation_refused(_: Request, error: Exception) -> Response:
-    """A problem document with the members that the state operations define."""
+    """Return a problem document with the members that the state operations define."""
     refused = _as(OperationRefused, error)
     status = 400 if refused.document["error"] == Refusal.MALFORMED.value else 409
     about: JsonObject = {
@@ -174,7 +164,7 @@ async def _http(_: Request, error: Exception) -> Response:
 
 async def _bug(request: Request, error: Exception) -> Response:
     log.error("request_failed", path=request.url.path, exc_info=error)
-    detail = "a bug in the daemon; its log has the details"
+    detail = "there is a bug in the daemon; its log has the details"
     return answer(HttpProblem(500, "mistake", "The daemon made a mistake", detail))
 
 

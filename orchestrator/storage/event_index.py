@@ -1,10 +1,10 @@
 """The order of all decisions of all tasks: `<data>/events.idx`, one line for each, numbered from one.
 
 A line is `number stamp task seq end`: the decision of which task it was, and where its line in that task's journal
-ends. The decisions themselves stand only in the journals. A line is appended after its decision was committed;
+ends. The decisions themselves are only in the journals. A line is appended after its decision was committed;
 decisions that are missing after a crash are found in the journals at the next start and appended then. So a number
-means the same decision for ever, and a restart neither loses nor repeats one. Readers get only lines that are on disk,
-so that this also holds after a power cut; while nobody reads, nobody waits for the disk.
+means the same decision forever, and a restart neither loses nor repeats one. Readers get only lines that are on disk,
+so that this also holds after a power cut. Without readers, nothing waits for the disk.
 
 Stamps never run backwards, even if the clock did, so that the index can be searched by time as well as by number.
 """

@@ -30,7 +30,6 @@ class FolderEventLog:
 
     @property
     def last(self) -> int:
-        """The number of the newest decision, 0 if there is none."""
         return self._index.last
 
     def append(self, task: Task, event: Event, end: int) -> None:
@@ -38,15 +37,12 @@ class FolderEventLog:
         self._index.add(stamp(event.at), task.id, task.seq, end)
 
     def after(self, number: int) -> Cursor:
-        """Return the cursor behind the decision of that number; a negative number counts from the end."""
         return self._index.after(number)
 
     def since(self, at: str) -> Cursor:
-        """Return the cursor before the first decision at that time or later; the time is given as a stamp."""
         return self._index.since(at)
 
     def read(self, cursor: Cursor) -> Events:
-        """Return some decisions of all tasks behind the cursor, and the cursor behind them. Blocks for the disk."""
         number, last = cursor.number, self._index.last
         if number > last:
             gap = EventGap(number=last, reason=f"there is no event {number} yet; {last} is last")
@@ -62,7 +58,6 @@ class FolderEventLog:
         return found, cursor
 
     def read_task(self, task_id: str, cursor: Cursor) -> Events:
-        """Return some decisions of one task, numbered as in its journal; reading begins at Cursor(number=0)."""
         lines = _lines_from(self._files.path_of(task_id, NAME), cursor.at)
         number, at, found = cursor.number, cursor.at, list[EventRecord | EventGap]()
         for raw in lines:

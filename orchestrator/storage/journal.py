@@ -213,7 +213,7 @@ def _applied(path: Path, document: JsonObject, line: JsonObject | None, at: int)
 
 
 def _event_json(event: Event) -> Json:
-    """Return the whole event; a submitted task is left out, because it stands in the change."""
+    """Return the whole event; a submitted task is left out, because the change contains it."""
     if isinstance(event, TaskSubmitted):
         return {"at": stamp(event.at), "by": event.by}
     return to_json(event)

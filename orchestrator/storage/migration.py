@@ -2,7 +2,7 @@
 
 Format 1 kept every fact of the agent and of the spending side by side. Format 2 groups them as the program does: the
 agent's session, current turn, usage and setbacks are objects of their own. What scripts read (`agent.session_id`,
-`agent.tokens_used`, `states`, `budgets` …) stands in the same place in both.
+`agent.tokens_used`, `states`, `budgets` …) is in the same place in both.
 
 A journal may begin in one format and continue in another. Its lines are differences between documents, so they are
 applied as they are, and only the result is migrated.

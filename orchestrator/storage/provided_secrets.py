@@ -23,7 +23,7 @@ class ProvidedSecrets:
     """The provided values of all tasks. Every method blocks, and raises VaultError if a value cannot be read or
     written.
 
-    May be used from several threads.
+    Methods may be called from several threads.
     """
 
     vault: Vault

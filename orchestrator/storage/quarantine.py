@@ -1,8 +1,8 @@
-"""Keep a text that must not be published where a person can look at it and no agent can.
+"""Quarantine texts that must not be published, where a person can read them but no agent can.
 
-The folder stands beside the tasks' folders, belongs to the daemon alone, and is never mounted for an agent or named to
-it. Whoever is refused is told the file, the rules and the lines; a person looks, corrects the source, and deletes both
-files. No view shows what is kept there.
+The folder is beside the tasks' folders, belongs to the daemon alone, and is neither mounted for agents nor named to
+them. The error that a sender gets names the file, the rules and the lines. A person reads the text, corrects its
+source, and deletes both files. No API or command shows the content.
 """
 
 import hashlib

@@ -1,11 +1,11 @@
 """Convert a task to its state.json and back.
 
 The document uses the names that readers of state.json know: BLOCKED and COMPLETED appear as `current_state`, and the
-stage stands beside it. What can be derived (progress, sums of old log entries) is written for readers and not read
+stage is a key of its own. What can be derived (progress, sums of old log entries) is written for readers and not read
 back.
 
-Some facts of a task stand in the record of the stage that they come from; if the pipeline has no such stage, they stand
-at the top of the document.
+Some facts of a task are stored in the record of the stage that they come from. If the pipeline has no such stage, they
+are at the top of the document.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ MARKS = {
     "results": StageFacts.CHECKS,
     "pr_url": StageFacts.PUBLICATION,
 }
-"""The key by which one sees that a stage's record shows those facts."""
+"""The keys that show which facts a stage's record contains."""
 TURN = tuple(one.name for one in fields(TurnProgress) if one.name != "step")
 USAGE = ("tokens_before_session", "cost_before_session")
 
@@ -97,7 +97,7 @@ def from_document(document: JsonObject) -> Task:
     records = (*_objects(document["states"]).values(), document)
     evaluation, delivery = _record_with(records, "results"), _record_with(records, "pr_url")
     config = _object(document["config"])
-    own_words: JsonObject = {
+    fields_of_task: JsonObject = {
         **document,
         "id": document["task_id"],
         "folder": document["workspace_dir"],
@@ -122,12 +122,12 @@ def from_document(document: JsonObject) -> Task:
         "publication": {**_object(document.get("publication") or {}), **_picked(delivery, PUBLISHED)},
     }
     if "agent" in document:
-        own_words["agent"] = _agent_from(_object(document["agent"]))
-    return from_json(Task, own_words)
+        fields_of_task["agent"] = _agent_from(_object(document["agent"]))
+    return from_json(Task, fields_of_task)
 
 
 def _stage(task: Task, record: StageRecord) -> JsonObject:
-    """Return a stage's record together with the facts that stand in the stage of that name."""
+    """Return a stage's record together with the facts of the task that belong to this stage."""
     return _without_facts(record) | (_facts(task, record.facts) if record.facts else {})
 
 
@@ -137,7 +137,7 @@ def _without_facts(record: StageRecord) -> JsonObject:
 
 
 def _stage_from(record: JsonObject) -> JsonObject:
-    """Return a stage's record; which facts it shows is seen by their keys."""
+    """Return a stage's record; its keys show which facts it contains."""
     return {**record, "facts": next((facts.value for key, facts in MARKS.items() if key in record), None)}
 
 
@@ -268,7 +268,7 @@ def _autonomy_from(shown: JsonObject) -> JsonObject:
 
 
 def _ask(request: UserRequest) -> JsonObject:
-    """Return what the task waits for, in short; the whole record stands in `requests`."""
+    """Return what the task waits for, in short; the whole record is in `requests`."""
     return {
         "number": request.number,
         "kind": request.kind.value,
@@ -282,15 +282,11 @@ def _preflight_from(shown: Json) -> Json:
     """Return a preflight record with everything but lists of strings left out: earlier writers used no fixed form."""
     if not isinstance(shown, dict):
         return None
-    return {name: [*filter(_is_text, _list(shown.get(name)))] for name in ("servers_registered", "env_unset")}
-
-
-def _is_text(value: Json) -> bool:
-    return isinstance(value, str)
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
+    lists = {name: shown.get(name) for name in ("servers_registered", "env_unset")}
+    return {
+        name: [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+        for name, value in lists.items()
+    }
 
 
 def _checks_from(document: JsonObject) -> list[Json]:

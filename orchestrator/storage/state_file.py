@@ -55,7 +55,7 @@ class StateFile:
         self._written, self._signature = content, _signature(self._path)
 
     def is_ours(self) -> bool:
-        """Return whether nobody else wrote the file since; only its inode is looked at."""
+        """Return whether the file is the one that was last written here, judged by its inode, size and time."""
         return _signature(self._path) == self._signature
 
     def set_aside_foreign(self, seq: int) -> list[ForeignEdit]:
@@ -109,9 +109,9 @@ def set_aside(folder: Path, seq: int) -> str:
     return kept_as
 
 
-def changes(truth: JsonObject, stranger: JsonObject | None) -> tuple[str, ...]:
+def changes(truth: JsonObject, foreign: JsonObject | None) -> tuple[str, ...]:
     """Return the paths that another program changed."""
-    return tuple(str(one["path"]) for one in difference(truth, stranger))[:MOST_CHANGES] if stranger else ()
+    return tuple(str(one["path"]) for one in difference(truth, foreign))[:MOST_CHANGES] if foreign else ()
 
 
 def require_known(path: Path | str, document: JsonObject) -> None:

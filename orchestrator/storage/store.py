@@ -18,7 +18,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -168,19 +168,15 @@ class FolderStore:
             log.warning("checkpoint_not_written", task=task.id, number=checkpoint.number, error=str(error))
 
     def checkpoints(self, task_id: str) -> list[Checkpoint]:
-        """Return every readable checkpoint of a task, newest first."""
         return checkpoint_files.kept(self.files.path_of(task_id))
 
     def checkpoint(self, task_id: str, number: int) -> Checkpoint:
-        """Return one checkpoint. Raises NoSuchCheckpoint."""
         return checkpoint_files.found(self.files.path_of(task_id), number)
 
     def pin_checkpoint(self, task_id: str, number: int, *, pinned: bool) -> Checkpoint:
-        """Keep a checkpoint for good, or no longer than the others. Raises NoSuchCheckpoint and OSError."""
         return checkpoint_files.pin(self.files.path_of(task_id), number, pinned=pinned)
 
     def keep_account(self, kept: AccountState) -> bool:
-        """Write the state shared by all tasks; return whether that succeeded."""
         try:
             write_atomically(self.data_dir / ACCOUNT_FILE, orjson.dumps(to_json(kept), option=orjson.OPT_INDENT_2))
         except OSError as error:
@@ -189,7 +185,6 @@ class FolderStore:
         return True
 
     def account(self) -> AccountState:
-        """Return the state shared by all tasks; an empty one if it cannot be read."""
         try:
             return from_json(AccountState, orjson.loads((self.data_dir / ACCOUNT_FILE).read_bytes()))
         except FileNotFoundError:
@@ -213,7 +208,7 @@ class FolderStore:
             document, end = replay(folder)
         else:
             document, end = replay_from(folder, state, covered)
-        task = _task_from(folder, document)
+        task = _relocated(_task_from(folder, document), folder)
         require_own(task_id, task.id)
         kept_as = None
         if keep_open:
@@ -330,6 +325,16 @@ def _task_from(folder: Path, document: JsonObject) -> Task:
         return from_document(document)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedJournal(f"the journal in {folder} does not add up to a task: {error!r}") from error
+
+
+def _relocated(task: Task, folder: Path) -> Task:
+    """Return the task with its paths as they are now, in case the data folder was moved or restored elsewhere."""
+    if task.folder == str(folder) or Path(task.folder).parts[-2:] != folder.parts[-2:]:
+        return task
+    before, now, worktree = Path(task.folder).parent.parent, folder.parent.parent, task.source.worktree
+    if worktree is not None and Path(worktree).is_relative_to(before):
+        worktree = str(now / Path(worktree).relative_to(before))
+    return replace(task, folder=str(folder), source=replace(task.source, worktree=worktree))
 
 
 def _without_agent(document: JsonObject) -> JsonObject:

@@ -89,30 +89,26 @@ class TaskFiles(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FolderTaskFiles:
-    """Satisfies `TaskFiles` with one folder per task in `root`."""
+    """Satisfies `TaskFiles`, which documents the methods, with one folder per task in `root`."""
 
     root: Path
 
     def create(self, task_id: str) -> None:
-        """Make the folder of a new task. Raises FileExistsError."""
         make_private(self.root)
         self.path_of(task_id).mkdir(mode=0o700)
 
     def delete(self, task_id: str) -> None:
-        """Delete everything of a task; a link in place of its folder is left alone."""
         folder = self.path_of(task_id)
         if not folder.is_symlink():
             shutil.rmtree(folder)
 
     def has(self, task_id: str, name: str) -> bool:
-        """Return whether the task has a regular file of this name."""
         try:
             return stat.S_ISREG(self.path_of(task_id, name).lstat().st_mode)
         except (FileNotFoundError, NotADirectoryError):
             return False
 
     def entries(self, task_id: str, patterns: Sequence[str]) -> list[FileEntry]:
-        """Return the regular files whose names match one of the glob patterns, sorted by name."""
         folder, found = self.path_of(task_id), []
         for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
             status = path.lstat()
@@ -122,38 +118,31 @@ class FolderTaskFiles:
         return found
 
     def read(self, task_id: str, name: str) -> bytes:
-        """Return a file's content; empty if it is missing, not a regular file, or larger than LARGEST_DOCUMENT."""
         return read_file(self.path_of(task_id, name)) or b""
 
     def read_text(self, task_id: str, name: str) -> str:
-        """Return a file's content as text, with a replacement character for each byte that is not UTF-8."""
         return self.read(task_id, name).decode("utf-8", "replace")
 
     def read_tail(self, task_id: str, name: str, size: int) -> FileTail:
-        """Return at most the last `size` bytes of a file. Raises FileNotFoundError."""
         with os.fdopen(open_regular(self.path_of(task_id, name)), "rb") as file:
             skipped = max(0, os.fstat(file.fileno()).st_size - size)
             file.seek(skipped)
             return FileTail(file.read(size), skipped)
 
     def write(self, task_id: str, name: str, content: bytes) -> None:
-        """Replace a file atomically and wait for the disk; raises FileNotFoundError if the task has no folder."""
         path, folder = self.path_of(task_id, name), self.path_of(task_id)
         for parent in reversed(path.relative_to(folder).parents[:-1]):
             (folder / parent).mkdir(mode=0o700, exist_ok=True)
         write_atomically(path, content)
 
     def path_of(self, task_id: str, name: str = "") -> Path:
-        """Return the path of a file, or of the whole folder, for a process that is to use it or a person."""
         within = PurePosixPath(name)
         if task_id in {"", ".", ".."} or "/" in task_id or within.is_absolute() or ".." in within.parts:
             raise UnsafeName(f"{escape_text(f'{task_id}/{name}')} does not name a file of a task")
         return self.root / task_id / within
 
     def run_folder(self, task_id: str, run: str) -> Path:
-        """Return the folder of a run, such as `agents/3`: its holder and the code that talks to it use real paths."""
         return self.path_of(task_id, run)
 
     def attempts(self, task_id: str) -> list[int]:
-        """Return the numbers of the task's agents that have a run folder, in ascending order."""
         return sorted(int(path.name) for path in self.path_of(task_id, AGENTS).glob("*") if path.name.isdecimal())

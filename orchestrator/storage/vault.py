@@ -5,7 +5,7 @@ to another name or task cannot be decrypted; Fernet has no place for such data. 
 2³² values.
 
 The key is the service manager's credential `orchestrator-key` (systemd.exec(5), LoadCredential=), or else a file that
-is created in the data folder with the first value. Only the credential protects against somebody who copies the data
+is created in the data folder with the first value. Only the credential protects against a copy of the data
 folder; neither protects against a program with the daemon's uid. The key is read whenever it is needed and not kept in
 memory.
 

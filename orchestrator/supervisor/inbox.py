@@ -26,7 +26,7 @@ COMMIT_RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PostedEvent:
-    """A fact about a task; nobody waits for the outcome."""
+    """A fact about a task; its sender does not wait for the result."""
 
     task_id: str
     event: Event
@@ -43,7 +43,7 @@ class Telemetry:
 
 @dataclass(frozen=True, slots=True)
 class LimitSeen:
-    """News of a usage window of the account."""
+    """A report about a usage window of the account."""
 
     limit: Limit
 
@@ -97,7 +97,7 @@ class Inbox:
         self._messages.put_nowait(Telemetry(task_id, attempt, change))
 
     def record_limit(self, limit: Limit) -> None:
-        """Report news of a usage window of the account."""
+        """Report the state of a usage window of the account."""
         self._messages.put_nowait(LimitSeen(limit))
 
     def wake(self) -> None:

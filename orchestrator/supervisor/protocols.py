@@ -1,4 +1,4 @@
-"""What the supervisor needs of the rest of the program, and all that it knows of it."""
+"""The interfaces through which the supervisor uses the rest of the program."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,9 +44,9 @@ class EventLog(Protocol):
 class Store(Protocol):
     """Where tasks, their decisions and the account are kept; one process at a time writes to a store.
 
-    A decision is committed in three steps: it is made durable, it gets the next number in `events`, then everybody is
-    told. A crash between the first two loses nothing: the next use of the store numbers the decision. What a task looks
-    like to other programs (state.json of the folder store) may lag behind until `settle`.
+    A decision is committed in three steps: it is made durable, it gets the next number in `events`, and listeners
+    are called. A crash between the first two loses nothing: the next use of the store numbers the decision. What other
+    programs see of a task (state.json of the folder store) may lag behind until `settle`.
 
     tests/integration/storage/store_contract.py is the contract that every implementation has to pass.
     """

@@ -70,11 +70,11 @@ class Supervisor:
         executor: Executor,
         inbox: Inbox,
         lookups: TaskLookups,
-        room: Capacity,
+        capacity: Capacity,
     ) -> None:
         self.tasks: dict[str, Task] = {}
         self.ended: dict[str, TaskStatus] = {}
-        self.room = room
+        self.capacity = capacity
         self.shared = SharedState()
         self.decisions = self.commands = 0
         self._store, self._executor, self._inbox, self._lookups = store, executor, inbox, lookups
@@ -87,7 +87,7 @@ class Supervisor:
     async def run(self) -> None:
         """Process messages one at a time, forever.
 
-        Whoever sent a request continues as soon as the loop waits, so after an answer the loop does not wait before
+        The sender of a request continues as soon as the loop awaits. So after an answer the loop does not await before
         every state.json is written.
         """
         has_answered = False
@@ -130,21 +130,21 @@ class Supervisor:
         self._store.release(task_id)
 
     def why(self, task: Task) -> Why:
-        """Return what keeps a task where it is."""
-        return explain(task, self.scene())
+        """Return why a task is where it is, and what happens next."""
+        return explain(task, self.snapshot())
 
-    def scene(self) -> SchedulerSnapshot:
+    def snapshot(self) -> SchedulerSnapshot:
         """Return everything that scheduling depends on, as it is now."""
         now, tasks = self._clock(), tuple(self.tasks.values())
         if tasks != self._seen:
             self._seen = LiveTasks(tasks)
-        room, busy, paused_by = self.room, self.room.busy or self.shared.unchecked, self.shared.paused_by
-        if busy != room.busy or paused_by != room.paused_by:
-            room = replace(room, busy=busy, paused_by=paused_by)
+        capacity, busy, paused_by = self.capacity, self.capacity.busy or self.shared.unchecked, self.shared.paused_by
+        if busy != capacity.busy or paused_by != capacity.paused_by:
+            capacity = replace(capacity, busy=busy, paused_by=paused_by)
         return SchedulerSnapshot(
             tasks=self._seen,
             ended=self.ended,
-            room=room,
+            capacity=capacity,
             now=now,
             windows=self.shared.windows,
             ended_today=self.shared.spent_on(now.date().isoformat()),
@@ -159,7 +159,9 @@ class Supervisor:
         if (shortage and shortage.kind) != self._short_of:
             log.warning("pressure_changed", reason=reason)
         self._short_of = shortage.kind if shortage else None
-        self.room = replace(self.room, pressure=reason if holds_all else None, busy=None if holds_all else reason)
+        self.capacity = replace(
+            self.capacity, pressure=reason if holds_all else None, busy=None if holds_all else reason
+        )
         now = self._clock()
         for task_id in tasks_to_freeze(shortage, self.tasks.values()):
             paused = PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason=reason or "")
@@ -174,45 +176,47 @@ class Supervisor:
         self._inbox.wake()
 
     def forget_limits(self, window: str | None, by: str) -> None:
-        """Forget that a usage window, or any, is used up; tasks that met it try again."""
+        """Forget that one usage window, or any, is used up; tasks that reached this limit try again."""
         self.shared.forget(window, by)
-        for task_id in admission.tasks_at_limit(self.scene(), window):
+        for task_id in admission.tasks_at_limit(self.snapshot(), window):
             self._inbox.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.RATE_LIMIT, by=by))
         self._inbox.wake()
 
     def _store_account(self) -> None:
-        """Store the state of the account if it changed: once for a burst of news, however long an agent makes it."""
+        """Store the state of the account if it changed, once for a burst of messages."""
         if self.shared.unwritten:
             self.shared.unwritten = not self._store.keep_account(self.shared.kept)
 
     def _schedule(self) -> None:
-        """Pause, resume and admit tasks as the account, the day and the free places allow."""
-        scene, decisions = self.scene(), self.decisions
-        self._enforce_limits(scene)
-        for task_id in admission.tasks_to_admit(scene if self.decisions == decisions else self.scene()):
+        """Pause, resume and admit tasks as the account, the day and the free slots allow."""
+        snapshot, decisions = self.snapshot(), self.decisions
+        self._enforce_limits(snapshot)
+        for task_id in admission.tasks_to_admit(snapshot if self.decisions == decisions else self.snapshot()):
             self._apply(task_id, TaskAdmitted(at=self._clock()))
 
-    def _enforce_limits(self, scene: SchedulerSnapshot) -> None:
+    def _enforce_limits(self, snapshot: SchedulerSnapshot) -> None:
         """Pause tasks whose turn the account or the day forbids; interrupt turns that use up the day's budget."""
-        for task_id, turn, reason in admission.turns_to_interrupt(scene):
-            interrupted = PauseRequested(at=scene.now, blocked_by=PauseReason.BUDGET, reason=reason, turn=turn)
+        for task_id, turn, reason in admission.turns_to_interrupt(snapshot):
+            interrupted = PauseRequested(at=snapshot.now, blocked_by=PauseReason.BUDGET, reason=reason, turn=turn)
             self._apply(task_id, interrupted)
-        for task_id, by, reason in admission.tasks_to_pause(scene):
-            self._apply(task_id, PauseRequested(at=scene.now, blocked_by=by, reason=reason))
-        for task_id, by in admission.tasks_to_resume(scene):
-            self._apply(task_id, ResumeRequested(at=scene.now, blocked_by=by))
-        if self.shared.unannounced and (waiting := admission.task_to_notify(scene)):
-            self._apply(waiting, LoginMissed(at=scene.now, reason=self.shared.unannounced))
+        for task_id, by, reason in admission.tasks_to_pause(snapshot):
+            self._apply(task_id, PauseRequested(at=snapshot.now, blocked_by=by, reason=reason))
+        for task_id, by in admission.tasks_to_resume(snapshot):
+            self._apply(task_id, ResumeRequested(at=snapshot.now, blocked_by=by))
+        if self.shared.unannounced and (waiting := admission.task_to_notify(snapshot)):
+            self._apply(waiting, LoginMissed(at=snapshot.now, reason=self.shared.unannounced))
             self.shared.unannounced = None
 
-    def set_room(self, room: Capacity) -> None:
+    def set_capacity(self, capacity: Capacity) -> None:
         """Schedule with another capacity from now on; tasks beyond it continue."""
-        self.room = replace(room, pressure=self.room.pressure, busy=self.room.busy, draining=self.room.draining)
+        self.capacity = replace(
+            capacity, pressure=self.capacity.pressure, busy=self.capacity.busy, draining=self.capacity.draining
+        )
         self._inbox.wake()
 
     def drain(self) -> None:
         """Admit no more tasks."""
-        self.room = replace(self.room, draining=True)
+        self.capacity = replace(self.capacity, draining=True)
 
     def pause_all(self, by: str) -> None:
         """Start tasks that are submitted from now on paused, also after a restart, until `resume_admission`."""
@@ -229,9 +233,9 @@ class Supervisor:
 
     def resume_admission(self) -> None:
         """Admit tasks again after a drain, a pause of all or a refused account; resume what the drain stopped."""
-        self.room = replace(self.room, draining=False)
+        self.capacity = replace(self.capacity, draining=False)
         self.shared.resume()
-        for task_id in () if self.room.pressure else tasks_to_release(None, self.tasks.values()):
+        for task_id in () if self.capacity.pressure else tasks_to_release(None, self.tasks.values()):
             self._inbox.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.PRESSURE))
         self._inbox.wake()
 
@@ -341,10 +345,10 @@ class Supervisor:
         Only at the end of a turn may another follow within the same decision. Before every other turn the task is
         between two decisions, and `_enforce_limits` has looked at it.
         """
-        return admission.allowance_for(task, self.scene()) if isinstance(event, TurnFinished) else EVERYTHING
+        return admission.allowance_for(task, self.snapshot()) if isinstance(event, TurnFinished) else EVERYTHING
 
     def _resume_after_limit(self, event: ResumeRequested) -> None:
-        """Resume every task that met a usage limit: a person who resumes one means the account."""
+        """Resume every task at a usage limit: a person who resumes one says that the account can be used again."""
         for task in filter(lambda one: one.waits_for_word, self.tasks.values()):
             self._inbox.post(task.id, replace(event, blocked_by=PauseReason.RATE_LIMIT))
 
@@ -358,14 +362,16 @@ class Supervisor:
         for command in commands:
             self.commands += 1
             self._executor.execute(task, command)
-        if task.status.is_final and task.run is None and not task.notices:
+        has_ended = task.status.is_final and task.run is None and not task.notices
+        if has_ended:
             if task.id not in self.ended:
                 self.shared.remember(task.spending.by_day)
             self.ended[task.id] = task.status
             del self.tasks[task.id]
-            self._store.release(task.id)
         for listener in self._listeners:
             listener(task, event)
+        if has_ended:
+            self._store.release(task.id)
 
     def _record_telemetry(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
         task = self.tasks.get(task_id)

@@ -29,7 +29,7 @@ from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.formats.files import parsed, read_file
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.task_files import TaskFiles
-from orchestrator.workspaces.workspace import Delivery, Workspace
+from orchestrator.workspaces.workspace import DeliveredBranch, Workspace
 
 log = structlog.get_logger()
 
@@ -71,7 +71,7 @@ class EventSink(Protocol):
     """Where it is reported that a checkpoint was taken."""
 
     def post(self, task_id: str, event: Event) -> None: ...
-    def request(self, task_id: str, event: Event) -> Awaitable[Task]: ...
+    def request(self, task_id: str, event: Event, *, ended: Task | None = None) -> Awaitable[Task]: ...
 
 
 class Checkpoints:
@@ -84,28 +84,28 @@ class Checkpoints:
         self, workspace: Workspace, store: CheckpointStore, inbox: EventSink, turn: Turn, clock: Callable[[], datetime]
     ) -> None:
         self._workspace, self._store, self._inbox, self._turn, self._clock = workspace, store, inbox, turn, clock
-        self._asked: dict[str, tuple[Task, Reason]] = {}
-        self._at_it: set[str] = set()
+        self._requested: dict[str, tuple[Task, Reason]] = {}
+        self._in_progress: set[str] = set()
         self._taken: dict[tuple[str, int], Checkpoint] = {}
         self._last: dict[str, int] = {}
 
     def ask(self, task: Task, reason: Reason) -> bool:
-        """Request a checkpoint of a task; return whether `take` must be called for it, because nobody is taking one
-        already.
+        """Request a checkpoint of a task; return whether `take` must be called for it, because none is being
+        taken.
         """
-        self._asked[task.id] = (task, reason)
-        return task.id not in self._at_it
+        self._requested[task.id] = (task, reason)
+        return task.id not in self._in_progress
 
     async def take(self, task_id: str) -> None:
         """Take the requested checkpoint; if several were requested, the last one."""
-        if task_id in self._at_it:
+        if task_id in self._in_progress:
             return
-        self._at_it.add(task_id)
+        self._in_progress.add(task_id)
         try:
-            while asked := self._asked.pop(task_id, None):
+            while asked := self._requested.pop(task_id, None):
                 self._inbox.post(task_id, await self._saved(*asked))
         finally:
-            self._at_it.discard(task_id)
+            self._in_progress.discard(task_id)
 
     def on_decision(self, task: Task, event: Event) -> None:
         """Write the checkpoint that a decision records, with the state after it."""
@@ -128,7 +128,7 @@ class Checkpoints:
         """Keep a checkpoint for good, or no longer than the others. Raises NoSuchCheckpoint and OSError."""
         return self._store.pin_checkpoint(task.id, number, pinned=pinned)
 
-    async def restore(self, task: Task, number: int, branch: str | None = None) -> Delivery:
+    async def restore(self, task: Task, number: int, branch: str | None = None) -> DeliveredBranch:
         """Bring saved work into the user's repository as a new branch, `orchestrator/<task>/checkpoint-<n>` by default.
 
         Raises NoSuchCheckpoint, NothingSaved, WorkspaceError, DeliveryError and RepositoryError.
@@ -158,16 +158,43 @@ class Checkpoints:
             await asyncio.to_thread(self._workspace.bring_to, task.id, work.whole)
         return present
 
+    def restore_worktree(self, task: Task) -> str | None:
+        """Create a lost worktree of the task again from the work of its newest checkpoint; return its source.
+
+        Returns None, and does nothing, if the worktree is there. Blocks. Raises WorkspaceError and GitError.
+        """
+        if task.source.worktree is None or self._workspace.worktree(task.id).exists():
+            return None
+        source = task.source
+        self._workspace.prepare(task.id, Path(source.repo), source.base_commit, source.branch)
+        for checkpoint in self.kept(task):
+            if checkpoint.work is not None:
+                self._workspace.bring_to(task.id, checkpoint.work.whole)
+                return f"checkpoint {checkpoint.number}"
+        return f"commit {source.commit}"
+
+    async def save_ended(self, task: Task) -> None:
+        """Take a checkpoint of an ended task, which must be open in the store; it is kept for good.
+
+        Raises NothingSaved if the worktree is there and cannot be read.
+        """
+        if not self._workspace.worktree(task.id).is_dir():
+            return
+        saved = await self._saved(task, Reason.USER, pinned=True)
+        now = await self._inbox.request(task.id, saved, ended=task)
+        if self.found(now, saved.number).work is None:
+            raise NothingSaved(f"the worktree of {task.id} cannot be read, so its files could not be saved")
+
     async def _saved(self, task: Task, reason: Reason, *, pinned: bool = False) -> CheckpointSaved:
         """Collect what is saved besides the state, and keep it until the decision."""
         number = self._last[task.id] = max(task.seq, self._last.get(task.id, 0) + 1)
-        around = await asyncio.to_thread(self._around, task, number)
+        context = await asyncio.to_thread(self._collect, task, number)
         at = self._clock()
         if task.id in self._last:  # otherwise the task ended meanwhile, and its checkpoint will not be written
-            self._taken[task.id, number] = replace(checkpoint_of(task, number, at, reason, around), pinned=pinned)
-        return CheckpointSaved(at=at, number=number, commit=around.work.commit if around.work else None)
+            self._taken[task.id, number] = replace(checkpoint_of(task, number, at, reason, context), pinned=pinned)
+        return CheckpointSaved(at=at, number=number, commit=context.work.commit if context.work else None)
 
-    def _around(self, task: Task, number: int) -> CheckpointContext:
+    def _collect(self, task: Task, number: int) -> CheckpointContext:
         folder = self._store.files.path_of(task.id)
         work = None
         if task.source.worktree is not None:
@@ -194,7 +221,7 @@ class Checkpoints:
     def _forget(self, task_id: str) -> None:
         """Drop what is remembered of a task that has ended."""
         self._last.pop(task_id, None)
-        self._asked.pop(task_id, None)
+        self._requested.pop(task_id, None)
         for key in [key for key in self._taken if key[0] == task_id]:
             del self._taken[key]
 

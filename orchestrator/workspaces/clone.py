@@ -3,6 +3,7 @@
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ class Clone:
                 raise WorkspaceError(
                     f"{escape_text(name)!r} is not a valid branch name; correct the pipeline's template"
                 )
-            if not any(_clash(name, other) for other in taken if other):
+            if not any(f"{name}/".startswith(f"{other}/") or other.startswith(f"{name}/") for other in taken if other):
                 self.git.run("update-ref", f"refs/orchestrator/{task_id}/branch/{name}", base_commit)
                 return name
         raise WorkspaceError(f"every name for the branch of {task_id} is taken; remove old branches in {user.folder}")
@@ -121,14 +122,17 @@ class Clone:
     def lend(self, folder: Path, commit: str, branch: str | None = None, committer: Identity = NOBODY) -> None:
         """Create a repository in the empty `folder` that borrows these objects, checked out at `commit`.
 
-        It is on a new `branch`, or detached. It knows the clone's branches and tags, and has no remote.
+        It is on a new `branch`, or detached. It knows the clone's branches and tags, and has no remote. All these refs
+        are packed into one file: every task finds the branches of all tasks before it.
         """
         _init(folder, self.git)
         place = folder / ".git"
-        quoted = str(self.folder / "objects").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        objects = os.path.relpath(self.folder / "objects", place / "objects")  # the data folder may be moved
+        quoted = objects.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         (place / "objects/info/alternates").write_text(f'"{quoted}"\n', "utf-8", "surrogateescape")
         git = Git.own(place, work_tree=folder)
-        git.run(*FETCH, str(self.folder), *_COPY, timeout=_FETCH_TIMEOUT)
+        git.run("-c", "core.logAllRefUpdates=false", *FETCH, str(self.folder), *_COPY, timeout=_FETCH_TIMEOUT)
+        git.run("pack-refs", "--all")
         if branch is None:
             git.run("update-ref", "--no-deref", "HEAD", commit)
         else:
@@ -149,10 +153,6 @@ def branch_names(branch: str, at: str) -> Iterator[str]:
         if at:
             yield f"{stem}-{at}"
         yield from (f"{stem}-{number}" for number in range(2, _TRIES))
-
-
-def _clash(name: str, other: str) -> bool:
-    return name == other or name.startswith(other + "/") or other.startswith(name + "/")
 
 
 def _init(folder: Path, like: Git, *options: str) -> None:

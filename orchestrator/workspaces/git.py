@@ -9,8 +9,8 @@ places:
 2. *The environment*: not inherited; `_environment` builds a new one.
 3. *The command line*, which overrides every file: it carries `FIXED`, passed as GIT_CONFIG_COUNT so that no key needs
    quoting. `GIT_ALLOW_PROTOCOL` permits only local paths, whatever protocol.*.allow says.
-4. *The repository*. Filters, diff drivers and remotes have names that nobody knows beforehand, so no fixed list of keys
-   can disable them all. Therefore there are two kinds of repository, with one rule for each:
+4. *The repository*. Filters, diff drivers and remotes have names that are not known beforehand, so no fixed list of
+   keys can disable them all. Therefore there are two kinds of repository, with one rule for each:
 
    * *Our own* (`Git.own`): the clone that the daemon keeps. Agents never work in it: each task's worktree is a
      repository of its own that borrows the clone's objects (workspace.py), so what an agent writes to its config,
@@ -24,9 +24,11 @@ Submodules are never entered: `git status` and `git add` start a second git in e
 workspace.py uses `ls-files` and `update-index`, which compare a submodule's commit and nothing else.
 """
 
+import errno
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import threading
@@ -88,10 +90,13 @@ _NAMES_A_PROGRAM = re.compile(
 )
 _FILTER_REQUIRED = re.compile(r"^filter\..*\.required$", re.IGNORECASE | re.DOTALL)
 _STDERR_LINES = 5
+_DISK_FULL = (b"No space left on device", b"Disk quota exceeded", b"Out of diskspace")
+LEAST_FREE = 1024 * 1024
+"""Bytes; git that fails on a disk with less free space failed because of that."""
 
 
 class GitError(OrchestratorError):
-    """Git refused or broke off; the message has the command, its exit code and the last lines of its output."""
+    """Git failed or was stopped; the message has the command, its exit code and the last lines of its output."""
 
     def __init__(self, command: str, code: int | None, stderr: str) -> None:
         self.command, self.code, self.stderr = command, code, stderr
@@ -117,7 +122,7 @@ class Git:
 
     @classmethod
     def foreign(cls, folder: Path) -> "Git":
-        """Return git for somebody else's repository around `folder`, with every program in its config disabled.
+        """Return git for a repository of somebody else around `folder`, with every program in its config disabled.
 
         Raises GitError if git finds no repository there.
         """
@@ -130,11 +135,12 @@ class Git:
         """Return the standard output of one git command, with bytes that are not UTF-8 as surrogates; `timeout` in
         seconds.
 
-        Raises GitError for any exit code but 0, and after the timeout, when the whole process group is killed.
+        Raises GitError for any exit code but 0, and after the timeout, when the whole process group is killed; OSError
+        if the disk is full.
         """
         code, out, err = self._call(args, stdin, timeout)
         if code != 0:
-            raise GitError(escape_text("git " + shlex.join(args), 300), code, _tail(err))
+            raise self._failure(args, code, err)
         return os.fsdecode(out)
 
     def ask(self, *args: str) -> str | None:
@@ -143,8 +149,16 @@ class Git:
         """
         code, out, err = self._call(args, b"", 120.0)
         if code not in {0, 1}:
-            raise GitError(escape_text("git " + shlex.join(args), 300), code, _tail(err))
+            raise self._failure(args, code, err)
         return os.fsdecode(out).rstrip("\n") if code == 0 else None
+
+    def _failure(self, args: tuple[str, ...], code: int, err: bytes) -> GitError | OSError:
+        """Return why git failed. Many of its messages do not say that the disk is full, so the disk is asked too."""
+        failure = GitError(escape_text("git " + shlex.join(args), 300), code, _tail(err))
+        places = (self.folder, self.git_dir) if self.git_dir else (self.folder,)
+        if any(words in err for words in _DISK_FULL) or any(_free_space(place) < LEAST_FREE for place in places):
+            return OSError(errno.ENOSPC, f"the disk is full: {failure}")
+        return failure
 
     def setting(self, key: str) -> str | None:
         """Return one value as the user's own git would see it here: from repository, then user, then system
@@ -241,6 +255,14 @@ def _environment(config: Mapping[str, str]) -> dict[str, str]:
     for number, (key, value) in enumerate(config.items()):
         environment[f"GIT_CONFIG_KEY_{number}"], environment[f"GIT_CONFIG_VALUE_{number}"] = key, value
     return environment
+
+
+def _free_space(folder: Path) -> int:
+    """Return the free bytes on the disk of a folder; more than enough if that is unknown."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return LEAST_FREE
 
 
 def _tail(stderr: bytes) -> str:

@@ -1,8 +1,8 @@
-"""Import what an agent left for the daemon: allowed files from its outbox, taken in before any gate looks.
+"""Import the allowed files that an agent left in its outbox, before guards judge them.
 
 An untrusted agent put everything there and may still be writing while we read. So each file is opened first, without
-following links and without blocking on a FIFO, and everything else is asked of the open file: its kind, its links, its
-size. If a file grows while it is read, no more than the limit is read.
+following links and without blocking on a FIFO, and its kind, links and size are read from the open descriptor. If a
+file grows while it is read, no more than the limit is read.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class OutboxLimits:
     """What an artifact may be: at most `size` bytes, with no `objection` to its content."""
 
     size: int = MAX_BYTES
@@ -69,7 +69,7 @@ class _RefusedError(Exception):
     """The reason why an entry is not imported."""
 
 
-def import_files(outbox: Path, allowed: Sequence[str], into: Path, limits: Limits | None = None) -> Imported:
+def import_files(outbox: Path, allowed: Sequence[str], into: Path, limits: OutboxLimits | None = None) -> Imported:
     """Copy the files that `allowed` admits (names, and patterns with `*`) to `into`.
 
     Accepts only regular files with a single link, in UTF-8, within the limits. The copies are written atomically with
@@ -93,7 +93,7 @@ def import_files(outbox: Path, allowed: Sequence[str], into: Path, limits: Limit
             refused.append(RefusedFile(name="…", reason=f"more than {MAX_ENTRIES} entries; the rest was not looked at"))
         for name in names:
             try:
-                files.append(_take(folder, name, allowed, into, limits or Limits()))
+                files.append(_take(folder, name, allowed, into, limits or OutboxLimits()))
             except _RefusedError as reason:
                 refused.append(RefusedFile(name=escape_text(name), reason=str(reason)))
     finally:
@@ -127,7 +127,7 @@ def _names(folder: int) -> tuple[list[str], bool]:
     return sorted(found[:MAX_ENTRIES]), len(found) > MAX_ENTRIES
 
 
-def _take(folder: int, name: str, allowed: Sequence[str], into: Path, limits: Limits) -> Artifact:
+def _take(folder: int, name: str, allowed: Sequence[str], into: Path, limits: OutboxLimits) -> Artifact:
     if name.startswith(".") or not any(fnmatchcase(name, pattern) for pattern in allowed):
         raise _RefusedError(f"no file of this name is expected; expected: {', '.join(allowed) or 'none'}")
     if not name.isprintable():

@@ -1,4 +1,4 @@
-"""The repository that a person submits: what it is, where work can begin, and why it cannot.
+"""Inspect the repository that a person submits: what it is, where work can begin, or why it cannot.
 
 The repository is only inspected (git.py says how that is safe); nothing in it is changed.
 """
@@ -12,31 +12,28 @@ from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.git import Git, GitError
 
 _COMMIT = re.compile(r"^[0-9a-f]{7,64}$")
-_WEB_LOGIN = re.compile(r"^(https?://)[^/]*@", re.IGNORECASE)
-_PASSWORD = re.compile(r"^([a-z0-9+.-]+://[^/@:]*):[^/]*@", re.IGNORECASE)
 
 
 class RepositoryError(OrchestratorError):
     """A repository cannot be worked on; the message says which one, why, and what to do about it."""
 
-    def __init__(self, path: Path, problem: str, mend: str) -> None:
-        self.path, self.problem, self.mend = path, problem, mend
-        super().__init__(f"{escape_text(str(path))} {problem}; {mend}")
+    def __init__(self, path: Path, problem: str, remedy: str) -> None:
+        self.path, self.problem, self.remedy = path, problem, remedy
+        super().__init__(f"{escape_text(str(path))} {problem}; {remedy}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
     """A repository that work can begin in: its top folder and the commit to begin from.
 
-    `head_branch` is None if HEAD is detached, `base` the name that `base_commit` was found by, `origin_url` has no
-    passwords or tokens, and `dirty` says that there is uncommitted work, which no task will see.
+    `head_branch` is None if HEAD is detached, `base` the name that `base_commit` was found by, and `dirty` says that
+    there is uncommitted work, which no task will see.
     """
 
     path: Path
     base: str
     base_commit: str
     head_branch: str | None = None
-    origin_url: str | None = None
     dirty: bool = False
     bare: bool = False
 
@@ -51,13 +48,11 @@ def inspect_repository(path: Path, base: str | None = None) -> Repository:
         head = git.ask("symbolic-ref", "--quiet", "HEAD")
         head_branch = head.removeprefix("refs/heads/") if head else None
         name, commit = _base(git, base, head_branch)
-        origin = git.ask("config", "--get", "remote.origin.url")
         return Repository(
             path=git.folder,
             base=name,
             base_commit=commit,
             head_branch=head_branch,
-            origin_url=_without_login(origin) if origin else None,
             dirty=not bare and _is_dirty(git),
             bare=bare,
         )
@@ -141,7 +136,3 @@ def _is_dirty(git: Git) -> bool:
         return True
     others = ("--others", "--exclude-standard", "--directory", "--no-empty-directory")
     return bool(git.run("ls-files", "-z", "--modified", "--deleted", *others))
-
-
-def _without_login(url: str) -> str:
-    return _PASSWORD.sub(r"\1@", _WEB_LOGIN.sub(r"\1", url))

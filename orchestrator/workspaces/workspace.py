@@ -44,7 +44,7 @@ _PLAIN_NAME = re.compile(r"^[A-Za-z0-9](?:\.?[A-Za-z0-9_-]){0,120}$")
 
 
 class DeliveryError(OrchestratorError):
-    """The finished branch cannot be brought to the user's repository; the message says what to do about it."""
+    """The finished branch cannot be delivered to the user's repository; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +89,8 @@ class BranchFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """The branch as it stands in the user's repository; `already` if it stood there before."""
+class DeliveredBranch:
+    """The branch in the user's repository; `already` if it pointed to this commit before."""
 
     branch: str
     commit: str
@@ -111,7 +111,7 @@ class Workspace:
 
     def git_of(self, task_id: str) -> Git:
         """Return git for the clone that the task uses, for anything else that is read from its commits."""
-        return self._clone(task_id).git
+        return self.clone_of(task_id).git
 
     def prepare(self, task_id: str, repo: Path, base_commit: str, branch: str, at: str = "") -> PreparedWorkspace:
         """Create a worktree of the task on a new branch from `base_commit`, or return it as it was left.
@@ -136,7 +136,7 @@ class Workspace:
 
         Raises WorkspaceError if the worktree or its repository is gone or broken.
         """
-        clone = self._clone(task_id)
+        clone = self.clone_of(task_id)
         with self._looking_at(task_id):
             head, branch = clone.take_in(self.worktree(task_id), task_id)
             dirty = self._files(task_id).uncommitted(head)
@@ -154,7 +154,7 @@ class Workspace:
     def diff_stat(self, task_id: str, base_commit: str, commit: str) -> DiffStat:
         """Return how much changed between two commits."""
         flags = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
-        listed = self._clone(task_id).git.run("diff-tree", *flags, base_commit, commit, "--")
+        listed = self.clone_of(task_id).git.run("diff-tree", *flags, base_commit, commit, "--")
         rows = [row.split("\t", 2) for row in items(listed)]
         added, removed = (sum(int(row[column]) for row in rows if row[column] != "-") for column in (0, 1))
         return DiffStat(files=len(rows), added=added, removed=removed)
@@ -162,10 +162,9 @@ class Workspace:
     def checkout(self, task_id: str, commit: str, name: str) -> Path:
         """Return a folder with the files of exactly this commit and nothing else but a `.git` of its own.
 
-        Asked again with the same name, it is the same folder, as the check that runs in it left it; `discard` removes
-        it.
+        The same name gives the same folder, as the check that ran in it left it; `discard` removes it.
         """
-        clone = self._clone(task_id)
+        clone = self.clone_of(task_id)
         if not clone.has(commit):
             raise WorkspaceError(f"{escape_text(commit)} is not a commit that was seen in the worktree of {task_id}")
         folder = self._data / "checkouts" / _plain(task_id) / f"{_plain(name)}-{commit[:12]}"
@@ -187,7 +186,7 @@ class Workspace:
 
         HEAD, index and files stay as they are. If an earlier checkpoint has saved exactly the same, its commit is used.
         """
-        clone, ref = self._clone(task_id), f"refs/orchestrator/{_plain(task_id)}/{n}"
+        clone, ref = self.clone_of(task_id), f"refs/orchestrator/{_plain(task_id)}/{n}"
         with self._looking_at(task_id):
             head, _ = clone.take_in(self.worktree(task_id), task_id)
             tree = self._files(task_id).tree(head)
@@ -205,36 +204,39 @@ class Workspace:
         gone = [n for n, _ in self._checkpoint_refs(task_id) if n not in keep and n < max(keep, default=0)]
         orders = "".join(f"delete refs/orchestrator/{task_id}/{n}\n" for n in gone)
         if orders:
-            self._clone(task_id).git.run("update-ref", "--stdin", stdin=orders.encode())
+            self.clone_of(task_id).git.run("update-ref", "--stdin", stdin=orders.encode())
 
     def bring_to(self, task_id: str, commit: str) -> None:
         """Make the files of the worktree those of `commit`; its branch stays. No process may be working there.
 
         The present files must have been saved before. Raises WorkspaceError and GitError; then nothing was changed.
         """
-        clone = self._clone(task_id)
+        clone = self.clone_of(task_id)
         with self._looking_at(task_id):
             head, _ = clone.take_in(self.worktree(task_id), task_id)
             files = self._files(task_id)
             files.bring_to(files.tree(head), f"{commit}^{{tree}}")
 
-    def deliver(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivery:
-        """Bring `commit` to the user's repository as the branch `branch`; nothing else there is changed.
+    def deliver(self, task_id: str, repo: Path, branch: str, commit: str) -> DeliveredBranch:
+        """Deliver `commit` to the user's repository as the branch `branch`; nothing else there is changed.
 
         An existing branch is only moved forward from where this task put it, and never while it is checked out. Raises
-        DeliveryError if it stands elsewhere, and RepositoryError.
+        DeliveryError if it points elsewhere, and RepositoryError.
         """
-        clone = self._clone(task_id)
+        clone = self.clone_of(task_id)
         user, _ = open_repository(repo)
         ref, brought = f"refs/heads/{branch}", f"refs/orchestrator/{task_id}/delivered"
         there = user.ask("rev-parse", "--verify", "--quiet", ref)
         if there == commit:
-            return Delivery(branch=branch, commit=commit, already=True)
-        if there is not None and not self._may_move(clone, user, ref, clone.ref(brought), there, commit):
-            raise DeliveryError(
-                f"{escape_text(str(repo))} has a branch {branch} already, at {there}; rename it there"
-                f" (`git branch -m {branch} {branch}-old`) and retry: the work itself is safe at {commit}"
-            )
+            return DeliveredBranch(branch=branch, commit=commit, already=True)
+        if there is not None:
+            is_ours = clone.ref(brought) == there
+            is_forward = is_ours and clone.git.ask("merge-base", "--is-ancestor", there, commit) is not None
+            if not is_forward or user.ask("symbolic-ref", "--quiet", "HEAD") == ref:
+                raise DeliveryError(
+                    f"{escape_text(str(repo))} has a branch {branch} already, at {there}; rename it there"
+                    f" (`git branch -m {branch} {branch}-old`) and retry: the work itself is safe at {commit}"
+                )
         try:
             user.run(*FETCH, str(clone.folder), commit, timeout=1800.0)
             user.run("update-ref", "-m", f"orchestrator: {task_id}", ref, commit, there or "0" * len(commit))
@@ -244,29 +246,17 @@ class Workspace:
                 f"branch {branch} could not be created in {escape_text(str(repo))}: {error}; correct that and retry: "
                 f"the work itself is safe at {commit} in {escape_text(str(clone.folder))}"
             ) from error
-        return Delivery(branch=branch, commit=commit, already=False)
-
-    @staticmethod
-    def _may_move(clone: Clone, user: Git, ref: str, brought: str | None, there: str, commit: str) -> bool:  # noqa: PLR0913, PLR0917
-        """Return whether a branch stands where this task put it, is an ancestor of the commit, and is
-        not checked out.
-        """
-        forward = brought == there and clone.git.ask("merge-base", "--is-ancestor", there, commit) is not None
-        return forward and user.ask("symbolic-ref", "--quiet", "HEAD") != ref
-
-    def clone_of(self, task_id: str) -> Clone:
-        """Return the daemon's clone that the task uses. Raises WorkspaceError if it has none."""
-        return self._clone(task_id)
+        return DeliveredBranch(branch=branch, commit=commit, already=False)
 
     def subjects(self, task_id: str, base_commit: str, commit: str) -> list[str]:
         """Return the subjects of the commits since the base, oldest first, at most 200."""
         range_ = f"{base_commit}..{commit}"
-        said = self._clone(task_id).git.run("log", "--reverse", "--no-merges", "--format=%s", range_)
+        said = self.clone_of(task_id).git.run("log", "--reverse", "--no-merges", "--format=%s", range_)
         return [line for line in said.splitlines() if line][:MAX_COMMITS]
 
     def tree_with(self, task_id: str, commit: str, name: str, content: bytes, mode: str) -> str:
         """Return the tree of a commit with one file at its top set to this content."""
-        clone = self._clone(task_id)
+        clone = self.clone_of(task_id)
         blob = clone.git.run("hash-object", "-w", "--stdin", stdin=content).strip()
         rows = clone.git.run("ls-tree", "-z", commit).split("\0")
         others = [row for row in rows if row and row.partition("\t")[2] != name]
@@ -286,11 +276,11 @@ class Workspace:
         if there is None:
             user.run("update-ref", "-m", "orchestrator: release", ref, commit, "0" * len(commit))
 
-    def restore(self, task_id: str, repo: Path, branch: str, commit: str) -> Delivery:
+    def restore(self, task_id: str, repo: Path, branch: str, commit: str) -> DeliveredBranch:
         """Deliver any commit that was seen, under a branch name that a person may have chosen. Raises as `deliver`
         does.
         """
-        clone = self._clone(task_id)
+        clone = self.clone_of(task_id)
         if not clone.has(commit):
             raise WorkspaceError(f"{escape_text(commit)} is not a commit that was seen in the worktree of {task_id}")
         plain = branch.isprintable() and not branch.startswith("-")
@@ -310,22 +300,23 @@ class Workspace:
         it is missing.
         """
         link = self._link(task_id)
-        if link.is_symlink() and self._clone(task_id).ref(f"refs/orchestrator/{task_id}/base") == base_commit:
-            return self._clone(task_id)
+        if link.is_symlink() and self.clone_of(task_id).ref(f"refs/orchestrator/{task_id}/base") == base_commit:
+            return self.clone_of(task_id)
         user, _ = open_repository(repo)
         clone = Clone(self._data / "repos" / clone_folder_name(user.folder.resolve()))
         clone.init(user)
         clone.fetch_all(user.folder, task_id, base_commit)
         link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         link.unlink(missing_ok=True)
-        link.symlink_to(clone.folder)
+        link.symlink_to(os.path.relpath(clone.folder, link.parent))
         return clone
 
-    def _clone(self, task_id: str) -> Clone:
+    def clone_of(self, task_id: str) -> Clone:
+        """Return the daemon's clone that the task uses. Raises WorkspaceError if it has none."""
         link = self._link(task_id)
         if not link.is_symlink():
             raise WorkspaceError(f"{task_id} has no workspace yet")
-        return Clone(link.readlink())
+        return Clone(self._data / "repos" / link.readlink().name)
 
     def _link(self, task_id: str) -> Path:
         return self._data / "repos/tasks" / _plain(task_id)
@@ -338,7 +329,7 @@ class Workspace:
         return self._locks.setdefault(task_id, threading.Lock())
 
     def _files(self, task_id: str) -> Worktree:
-        return Worktree(clone=self._clone(task_id), folder=self.worktree(task_id), index=self._index(task_id))
+        return Worktree(clone=self.clone_of(task_id), folder=self.worktree(task_id), index=self._index(task_id))
 
     def _saved_before(self, task_id: str, tree: str, head: str) -> str | None:
         """Return the commit of an earlier checkpoint with exactly these files on this head."""
@@ -349,7 +340,7 @@ class Workspace:
     def _checkpoint_refs(self, task_id: str) -> list[tuple[int, str]]:
         """Yield number, and commit, tree and parent, of every checkpoint that saved work."""
         wanted = "--format=%(refname:lstrip=3) %(objectname) %(tree) %(parent)"
-        listed = self._clone(task_id).git.run("for-each-ref", wanted, f"refs/orchestrator/{_plain(task_id)}/")
+        listed = self.clone_of(task_id).git.run("for-each-ref", wanted, f"refs/orchestrator/{_plain(task_id)}/")
         rows = (row.partition(" ") for row in listed.splitlines())
         return [(int(name), rest) for name, _, rest in rows if name.isdecimal()]
 

@@ -1,7 +1,7 @@
 """The files of an agent's worktree besides its commits: what is uncommitted, all of it as a tree, and restoring a tree.
 
 Files are compared and stored with an index of the daemon's own, which is kept between looks for speed. The agent's
-index, HEAD and configuration are neither read nor written, so that a look does not disturb an agent at work, and no
+index, HEAD and configuration are neither read nor written, so that a look does not disturb a working agent, and no
 agent can mark a file as unchanged.
 """
 

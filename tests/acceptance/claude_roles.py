@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fakes import scripted_agent as job
-from tests.fakes.playwright import Reply, Say, Scene, ToolResult, Use
+from tests.fakes.scripted_model import Reply, Say, Scene, ToolResult, Use
 
 Part = Generator[Use, ToolResult, str]
 
@@ -47,7 +47,7 @@ LAST_LINE = '    return text.upper() + "!"\n'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """A playwright for every stage of the job; turns are named as `IMPLEMENTATION 2`, by stage and step.
+    """A model for every stage of the job; turns are named as `IMPLEMENTATION 2`, by stage and step.
 
     `before` holds what is done first in a turn, unless it goes on after an interruption or an answer. The turns named
     in `idle` end without any work until the gate says what is missing. slugify is wrong until `careless` repairs of it

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.agents.installation import ClaudeMissing, find_claude
-from tests.acceptance.claude_house import Ticker
+from tests.acceptance.claude_harness import Ticker
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.task.agent import PauseReason
-from tests.acceptance.claude_house import ClaudeHouse
+from tests.acceptance.claude_harness import ClaudeHarness
 from tests.acceptance.claude_roles import Roles
-from tests.acceptance.house import House, Json, line_count
+from tests.acceptance.harness import DaemonHarness, Json, line_count
 
 MUCH: Json = {"caps": {"usd": 100.0, "tokens": 100_000_000, "turns": 1000, "hours": 100.0}}
 
@@ -31,47 +31,47 @@ def test_a_cap_reached_in_mid_turn_interrupts_it_and_holds_the_task_until_it_is_
     tmp_path: Path, caps: Json, reached: str, killed: bool
 ) -> None:
     ticks = tmp_path / "ticks"
-    with House(tmp_path, long_turn(ticks), budget={"task": caps}) as house:
-        task = house.submit()
-        held = house.wait_until(task, lambda now: now.paused and now.agent.blocked_by is PauseReason.BUDGET)
-        house.wait_until_frozen(task)
-        assert reached in " ".join(house.client.why(task).facts)
+    with DaemonHarness(tmp_path, long_turn(ticks), budget={"task": caps}) as harness:
+        task = harness.submit()
+        held = harness.wait_until(task, lambda now: now.paused and now.agent.blocked_by is PauseReason.BUDGET)
+        harness.wait_until_frozen(task)
+        assert reached in " ".join(harness.client.why(task).facts)
         assert line_count(ticks) < 6000
         if killed:
-            house.kill()
-            house.start()
-            house.wait_until_frozen(task)
-        house.say("PATCH", f"/api/tasks/{task}", MUCH)
-        ended = house.wait_for_end(task)
+            harness.kill()
+            harness.start()
+            harness.wait_until_frozen(task)
+        harness.request("PATCH", f"/api/tasks/{task}", MUCH)
+        ended = harness.wait_for_end(task)
         assert ended.failures.total == 0
         assert (held.agent.attempt, ended.agent.attempt) == (1, 2), "the planner went on in its own process"
-        interrupted = [line["event"]["outcome"] for line in house.journal(task, "TurnFinished")]
+        interrupted = [line["event"]["outcome"] for line in harness.journal(task, "TurnFinished")]
         assert interrupted.count("interrupted") == 1
 
 
 def test_a_task_that_has_used_up_its_turns_begins_no_other(tmp_path: Path) -> None:
-    with House(tmp_path, budget={"task": {"turns": 2}}) as house:
-        task = house.submit()
-        house.wait_until(task, lambda now: now.paused and now.agent.blocked_by is PauseReason.BUDGET)
-        house.wait_until_frozen(task)
-        assert len(house.sent_turns(task)) == 2
-        assert "2 of 2 turns" in " ".join(house.client.why(task).facts)
-        house.say("PATCH", f"/api/tasks/{task}", MUCH)
-        house.wait_for_end(task)
+    with DaemonHarness(tmp_path, budget={"task": {"turns": 2}}) as harness:
+        task = harness.submit()
+        harness.wait_until(task, lambda now: now.paused and now.agent.blocked_by is PauseReason.BUDGET)
+        harness.wait_until_frozen(task)
+        assert len(harness.sent_turns(task)) == 2
+        assert "2 of 2 turns" in " ".join(harness.client.why(task).facts)
+        harness.request("PATCH", f"/api/tasks/{task}", MUCH)
+        harness.wait_for_end(task)
 
 
 @pytest.mark.claude
 def test_the_real_claude_stops_at_its_budget_and_goes_on_in_its_session_when_that_is_raised(
     tmp_path: Path, claude: Path
 ) -> None:
-    with ClaudeHouse(claude, tmp_path, Roles(), budget={"task": {"usd": 0.01}}) as house:
-        task = house.submit()
-        held = house.wait_for(task, lambda now: now.paused and now.agent.blocked_by is PauseReason.BUDGET)
+    with ClaudeHarness(claude, tmp_path, Roles(), budget={"task": {"usd": 0.01}}) as harness:
+        task = harness.submit()
+        held = harness.wait_for(task, lambda now: now.paused and now.agent.blocked_by is PauseReason.BUDGET)
         assert 0.01 <= held.agent.cost_usd < 0.02
-        house.wait_for(task, lambda now: now.run is None)
-        house.say("PATCH", f"/api/tasks/{task}", MUCH)
-        ended = house.end_of(task)
-        house.assert_done_once(ended)
-        first, second, *_ = house.sessions(ended)
+        harness.wait_for(task, lambda now: now.run is None)
+        harness.request("PATCH", f"/api/tasks/{task}", MUCH)
+        ended = harness.end_of(task)
+        harness.assert_done_once(ended)
+        first, second, *_ = harness.sessions(ended)
         assert second == first.replace("--session-id", "--resume")
         assert ended.failures.total == 0

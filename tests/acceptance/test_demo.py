@@ -106,7 +106,7 @@ def assert_the_whole_story(place: Path, answer: dict[str, object], told: str) ->
     assert answer["checks"] == {"unit_test": "PASS"}
     assert {"pause", "kill", "review"} <= set(told_moments(answer))
     assert "paused: " in told
-    assert "killed -9 the daemon; the implementer" in told
+    assert "killed the daemon with SIGKILL; the implementer" in told
     assert left_running(place) == []
 
 
@@ -126,8 +126,8 @@ def test_the_demo_tells_the_whole_story_and_leaves_nothing_running(place: Path) 
     assert told_moments(answer) == ["question", "pause", "kill", "limit", "failure", "review"]
     assert len(commits(answer)) == 5
     assert "ticked 0 times" in told
-    assert "works on" in told
-    assert "the limit is over; the same session goes on" in told
+    assert "keeps working" in told
+    assert "the limit is over; the same session continues" in told
     assert "unit_test: FAIL" in told
     task = answer["task"]
     for typed in (f"answer {task} 'Keep them'", f"pause {task}", f"resume {task}", f"why {task}", f"approve {task}"):
@@ -159,9 +159,11 @@ def test_a_person_reads_it_without_colours_on_a_narrow_terminal_and_no_settings_
 @pytest.mark.parametrize(
     ("words", "number"),
     [
-        pytest.param("handed in", signal.SIGINT, id="Ctrl-C at the beginning", marks=pytest.mark.long),
+        pytest.param("submitted the ticket", signal.SIGINT, id="Ctrl-C at the beginning", marks=pytest.mark.long),
         pytest.param("paused: ", signal.SIGINT, id="Ctrl-C while the agent is frozen"),
-        pytest.param("killed -9", signal.SIGTERM, id="SIGTERM while there is no daemon", marks=pytest.mark.long),
+        pytest.param(
+            "killed the daemon", signal.SIGTERM, id="SIGTERM while there is no daemon", marks=pytest.mark.long
+        ),
     ],
 )
 def test_an_interrupted_demo_leaves_nothing_running_and_says_where_it_is(
@@ -169,8 +171,8 @@ def test_an_interrupted_demo_leaves_nothing_running_and_says_where_it_is(
 ) -> None:
     code, told = interrupted(place, words, number)
     assert code == 130, told
-    assert "nothing of it runs any more" in told
-    assert f"all of it is in {place}/orchestrator-demo-" in told
+    assert "everything that the demo started has ended" in told
+    assert f"its files are in {place}/orchestrator-demo-" in told
     assert left_running(place) == []
 
 

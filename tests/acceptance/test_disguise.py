@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.processes.cgroup import own_place
-from tests.acceptance.house import House
+from tests.acceptance.harness import DaemonHarness
 
 ASKING = """
 import socket, sys, time
@@ -31,17 +31,19 @@ while True:
 def test_one_that_cleared_its_environment_and_lost_its_holder_is_known_by_its_control_group(tmp_path: Path) -> None:
     answers, script = tmp_path / "answers", tmp_path / "asking.py"
     script.write_text(ASKING)
-    with House(tmp_path / "house") as house:
-        asking = shlex.join([sys.executable, str(script), str(house.client.socket), str(answers)])
-        house.scenario = {"ANALYSIS": [{"grandchild": f"env -i setsid {asking}", "wait_for": str(tmp_path / "never")}]}
-        house.stop()
-        house.start()
-        task = house.submit()
-        house.wait_for("an answer to the disguised", lambda: answers.exists() and answers.read_text())
-        agent = house.client.task(task).agent.pid
+    with DaemonHarness(tmp_path / "harness") as harness:
+        asking = shlex.join([sys.executable, str(script), str(harness.client.socket), str(answers)])
+        harness.scenario = {
+            "ANALYSIS": [{"grandchild": f"env -i setsid {asking}", "wait_for": str(tmp_path / "never")}]
+        }
+        harness.stop()
+        harness.start()
+        task = harness.submit()
+        harness.wait_for("an answer to the disguised", lambda: answers.exists() and answers.read_text())
+        agent = harness.client.task(task).agent.pid
         assert agent is not None
         os.kill(int(Path(f"/proc/{agent}/stat").read_text().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
-        house.wait_until(task, lambda now: now.agent.attempt == 2)
+        harness.wait_until(task, lambda now: now.agent.attempt == 2)
         told = set(answers.read_text().splitlines())
         assert told
         assert all(line.startswith("HTTP/1.1 403") for line in told if line.startswith("HTTP")), told

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.acceptance.house import (
-    House,
+from tests.acceptance.harness import (
+    DaemonHarness,
     Json,
     frozen_pids,
     line_count,
@@ -28,123 +28,123 @@ def let_go(ticks: Path) -> None:
 
 def test_a_frozen_command_stops_ticking_and_goes_on_where_it_was(tmp_path: Path) -> None:
     ticks = tmp_path / "ticks"
-    with House(tmp_path, scenario=ticking(ticks)) as house:
-        task = house.submit()
-        house.wait_for("three ticks", lambda: line_count(ticks) >= 3)
-        house.client.ask(task, "pause")
-        house.wait_until_frozen(task)
-        stopped = frozen_pids(house, task)
+    with DaemonHarness(tmp_path, scenario=ticking(ticks)) as harness:
+        task = harness.submit()
+        harness.wait_for("three ticks", lambda: line_count(ticks) >= 3)
+        harness.client.request(task, "pause")
+        harness.wait_until_frozen(task)
+        stopped = frozen_pids(harness, task)
         assert len(stopped) >= 2, "the agent and its command, which leads a session of its own"
         before = line_count(ticks)
-        assert_stands_still(house, task, ticks)
-        house.client.ask(task, "resume")
-        house.wait_for("the next tick", lambda: line_count(ticks) > before)
+        assert_stands_still(harness, task, ticks)
+        harness.client.request(task, "resume")
+        harness.wait_for("the next tick", lambda: line_count(ticks) > before)
         let_go(ticks)
-        house.wait_for_end(task)
+        harness.wait_for_end(task)
         assert none_is_missing(ticks)
-        assert house.nothing_is_left()
+        assert harness.nothing_is_left()
 
 
 def test_what_is_frozen_stays_frozen_when_the_daemon_is_killed_and_until_it_is_resumed(tmp_path: Path) -> None:
     ticks = tmp_path / "ticks"
-    with House(tmp_path, scenario=ticking(ticks)) as house:
-        task = house.submit()
-        house.wait_for("a tick", lambda: line_count(ticks))
-        house.client.ask(task, "pause")
-        house.wait_until_frozen(task)
-        house.kill()
-        assert_stands_still(house, task, ticks)
-        house.start()
-        house.wait_until_frozen(task)
-        assert_stands_still(house, task, ticks)
-        assert house.stop() == 0
-        assert_stands_still(house, task, ticks)
-        house.start()
+    with DaemonHarness(tmp_path, scenario=ticking(ticks)) as harness:
+        task = harness.submit()
+        harness.wait_for("a tick", lambda: line_count(ticks))
+        harness.client.request(task, "pause")
+        harness.wait_until_frozen(task)
+        harness.kill()
+        assert_stands_still(harness, task, ticks)
+        harness.start()
+        harness.wait_until_frozen(task)
+        assert_stands_still(harness, task, ticks)
+        assert harness.stop() == 0
+        assert_stands_still(harness, task, ticks)
+        harness.start()
         let_go(ticks)
-        house.client.ask(task, "resume")
-        house.wait_for_end(task)
+        harness.client.request(task, "resume")
+        harness.wait_for_end(task)
         assert none_is_missing(ticks)
 
 
 def test_a_pause_stops_a_running_check_and_its_result_counts(tmp_path: Path) -> None:
     ticks = tmp_path / "ticks"
-    with House(tmp_path) as house:
-        task = house.submit(checks={"unit_test": ticking_until(tmp_path / "go", ticks)})
-        house.wait_for("a tick of the check", lambda: line_count(ticks))
-        house.client.ask(task, "pause")
-        house.wait_until_frozen(task)
-        assert_stands_still(house, task, ticks)
+    with DaemonHarness(tmp_path) as harness:
+        task = harness.submit(checks={"unit_test": ticking_until(tmp_path / "go", ticks)})
+        harness.wait_for("a tick of the check", lambda: line_count(ticks))
+        harness.client.request(task, "pause")
+        harness.wait_until_frozen(task)
+        assert_stands_still(harness, task, ticks)
         let_go(ticks)
-        house.client.ask(task, "resume")
-        done = house.wait_for_end(task)
+        harness.client.request(task, "resume")
+        done = harness.wait_for_end(task)
         assert done.results["unit_test"].exit_code == 0
         assert none_is_missing(ticks)
 
 
 def test_a_frozen_task_gives_its_place_to_the_next_and_takes_it_back_after(tmp_path: Path) -> None:
     ticks = tmp_path / "ticks"
-    with House(tmp_path, scenario=ticking(ticks)) as house:
-        first = house.submit()
-        house.wait_for("a tick", lambda: line_count(ticks))
-        house.client.ask(first, "pause")
-        house.wait_until_frozen(first)
+    with DaemonHarness(tmp_path, scenario=ticking(ticks)) as harness:
+        first = harness.submit()
+        harness.wait_for("a tick", lambda: line_count(ticks))
+        harness.client.request(first, "pause")
+        harness.wait_until_frozen(first)
         let_go(ticks)
-        house.wait_for_end(house.submit())
-        assert house.client.task(first).paused
-        house.client.ask(first, "resume")
-        house.wait_for_end(first)
+        harness.wait_for_end(harness.submit())
+        assert harness.client.task(first).paused
+        harness.client.request(first, "resume")
+        harness.wait_for_end(first)
 
 
 def test_a_frozen_task_can_be_cancelled_and_nothing_of_it_is_left(tmp_path: Path) -> None:
     ticks = tmp_path / "ticks"
-    with House(tmp_path, scenario=ticking(ticks)) as house:
-        task = house.submit()
-        house.wait_for("a tick", lambda: line_count(ticks))
-        house.client.ask(task, "pause")
-        house.wait_until_frozen(task)
-        house.client.ask(task, "cancel")
-        assert house.nothing_is_left()
-        house.wait_until(task, lambda now: now.run is None)
+    with DaemonHarness(tmp_path, scenario=ticking(ticks)) as harness:
+        task = harness.submit()
+        harness.wait_for("a tick", lambda: line_count(ticks))
+        harness.client.request(task, "pause")
+        harness.wait_until_frozen(task)
+        harness.client.request(task, "cancel")
+        assert harness.nothing_is_left()
+        harness.wait_until(task, lambda now: now.run is None)
         with refused("not-allowed"):
-            house.client.ask(task, "resume")
+            harness.client.request(task, "resume")
 
 
 def test_an_agent_killed_while_it_was_frozen_is_started_again_after_the_resume_only(tmp_path: Path) -> None:
     ticks = tmp_path / "ticks"
-    with House(tmp_path, scenario=ticking(ticks)) as house:
-        task = house.submit()
-        house.wait_for("a tick", lambda: line_count(ticks))
-        house.client.ask(task, "pause")
-        house.wait_until_frozen(task)
-        house.end_run(task)
-        house.wait_until(task, lambda now: now.run is None)
+    with DaemonHarness(tmp_path, scenario=ticking(ticks)) as harness:
+        task = harness.submit()
+        harness.wait_for("a tick", lambda: line_count(ticks))
+        harness.client.request(task, "pause")
+        harness.wait_until_frozen(task)
+        harness.end_run(task)
+        harness.wait_until(task, lambda now: now.run is None)
         let_go(ticks)
-        assert house.client.task(task).agent.attempt == 1
-        assert house.nothing_is_left()
-        house.client.ask(task, "resume")
-        assert house.wait_for_end(task).status.is_final
+        assert harness.client.task(task).agent.attempt == 1
+        assert harness.nothing_is_left()
+        harness.client.request(task, "resume")
+        assert harness.wait_for_end(task).status.is_final
 
 
 def test_an_agent_that_froze_while_the_daemon_was_away_goes_on_and_no_time_counts_against_it(tmp_path: Path) -> None:
     ticks = tmp_path / "ticks"
-    with House(tmp_path, scenario=ticking(ticks), orphan_after=1.0, turn_timeout=8) as house:
-        task = house.submit()
-        pid = house.wait_until(task, lambda now: now.agent.pid and line_count(ticks)).agent.pid
+    with DaemonHarness(tmp_path, scenario=ticking(ticks), orphan_after=1.0, turn_timeout=8) as harness:
+        task = harness.submit()
+        pid = harness.wait_until(task, lambda now: now.agent.pid and line_count(ticks)).agent.pid
         assert pid is not None
-        house.kill()
-        house.wait_for("the freeze of the orphan", lambda: stands_still(pid))
-        deadline = datetime.fromisoformat(house.state(task)["agent"]["turn"]["deadline"])
-        house.wait_for("the end of the turn's time", lambda: datetime.now(UTC) > deadline)
+        harness.kill()
+        harness.wait_for("the freeze of the orphan", lambda: stands_still(pid))
+        deadline = datetime.fromisoformat(harness.state(task)["agent"]["turn"]["deadline"])
+        harness.wait_for("the end of the turn's time", lambda: datetime.now(UTC) > deadline)
         let_go(ticks)
-        house.start()
-        house.wait_for_end(task)
+        harness.start()
+        harness.wait_for_end(task)
         assert none_is_missing(ticks)
-        assert house.state(task)["failure_log"] == []
+        assert harness.state(task)["failure_log"] == []
 
 
-def assert_stands_still(house: House, task: str, ticks: Path) -> None:
+def assert_stands_still(harness: DaemonHarness, task: str, ticks: Path) -> None:
     """No process of the task runs, and for the time of several ticks none comes."""
-    before, pids = line_count(ticks), frozen_pids(house, task)
-    for _ in house.looks(seconds=0.6):
+    before, pids = line_count(ticks), frozen_pids(harness, task)
+    for _ in harness.looks(seconds=0.6):
         assert [state_of(pid) for pid in pids if not stands_still(pid)] == []
         assert line_count(ticks) == before

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tests.acceptance.house import PATIENCE, House
+from tests.acceptance.harness import PATIENCE, DaemonHarness
 
 PLANTED = """
 from orchestrator.cli.app import main
@@ -18,14 +18,14 @@ main()
 
 
 def test_a_daemon_that_a_bug_ends_has_the_reason_on_its_log_and_its_successor_goes_on(tmp_path: Path) -> None:
-    with House(tmp_path, program=(sys.executable, "-c", PLANTED)) as house:
-        task = house.submit()
-        assert house.daemon is not None
-        assert house.daemon.wait(PATIENCE) != 0
-        (last,) = [line for line in house.log if line["event"] == "daemon_failed"]
+    with DaemonHarness(tmp_path, program=(sys.executable, "-c", PLANTED)) as harness:
+        task = harness.submit()
+        assert harness.daemon is not None
+        assert harness.daemon.wait(PATIENCE) != 0
+        (last,) = [line for line in harness.log if line["event"] == "daemon_failed"]
         assert last["level"] == "error"
         assert "ValueError: a planted bug" in last["exception"]
-        house.program = ()
-        house.start()
-        house.wait_for_end(task)
-        assert len(set(house.subjects(task))) == len(house.subjects(task))
+        harness.program = ()
+        harness.start()
+        harness.wait_for_end(task)
+        assert len(set(harness.subjects(task))) == len(harness.subjects(task))

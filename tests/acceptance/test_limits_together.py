@@ -8,45 +8,47 @@ import pytest
 from orchestrator.core.task.agent import PauseReason, ProcessState
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
-from tests.acceptance.claude_house import ClaudeHouse, Ticker
+from tests.acceptance.claude_harness import ClaudeHarness, Ticker
 from tests.acceptance.claude_roles import Roles, running_first
-from tests.acceptance.house import House, Json
-from tests.fakes.playwright import Reply, Scene, usage_limit
+from tests.acceptance.harness import DaemonHarness, Json
+from tests.fakes.scripted_model import Reply, Scene, usage_limit
 
 RESETS_IN = 8
 LONG = 600
 """Seconds until a window is reset: within a test, and not within one."""
 
 
-def under_another_scenario(house: House, scenario: Json) -> None:
+def under_another_scenario(harness: DaemonHarness, scenario: Json) -> None:
     """Have agents that are started from now on play something else; those that run go on as they began."""
-    house.kill()
-    house.scenario = scenario
-    house.start()
+    harness.kill()
+    harness.scenario = scenario
+    harness.start()
 
 
 def test_one_meets_the_limit_and_freezes_and_the_other_ends_its_turn_and_waits_as_well(tmp_path: Path) -> None:
     go = tmp_path / "go"
-    with House(tmp_path, {"ANALYSIS": [{"wait_for": str(go)}]}, limits={"margin": 0.2}, max_agents=2) as house:
-        other = house.submit()
-        house.wait_until_it_works(other, "ANALYSIS")
-        under_another_scenario(house, {"ANALYSIS": [{"limit": {"resets_in": RESETS_IN}}]})
-        task = house.submit()
-        limited = house.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
+    with DaemonHarness(
+        tmp_path, {"ANALYSIS": [{"wait_for": str(go)}]}, limits={"margin": 0.2}, max_agents=2
+    ) as harness:
+        other = harness.submit()
+        harness.wait_until_it_works(other, "ANALYSIS")
+        under_another_scenario(harness, {"ANALYSIS": [{"limit": {"resets_in": RESETS_IN}}]})
+        task = harness.submit()
+        limited = harness.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
         reset = limited.retry_at
         assert reset is not None
-        house.wait_until_frozen(task)
-        running = house.client.task(other).run
+        harness.wait_until_frozen(task)
+        running = harness.client.task(other).run
         assert running is not None
         assert running.process is ProcessState.RUNNING, "its turn is not cut off"
         go.touch()
-        house.wait_until(other, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
-        house.wait_until_frozen(other)
-        assert len(house.sent_turns(other)) == 1
-        assert house.client.why(other).blocked_by is PauseReason.RATE_LIMIT
-        ended = [house.wait_for_end(one) for one in (task, other)]
+        harness.wait_until(other, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
+        harness.wait_until_frozen(other)
+        assert len(harness.sent_turns(other)) == 1
+        assert harness.client.why(other).blocked_by is PauseReason.RATE_LIMIT
+        ended = [harness.wait_for_end(one) for one in (task, other)]
         assert [one.failures.total for one in ended] == [0, 0]
-        second = [line["event"]["at"] for line in house.journal(other, "ResumeRequested")]
+        second = [line["event"]["at"] for line in harness.journal(other, "ResumeRequested")]
         assert len(second) == 1
         assert [one.agent.attempt for one in ended] == [2, 2], "both planners went on in their own processes"
 
@@ -65,19 +67,19 @@ def with_models(root: Path, models: dict[str, str]) -> Json:
 def test_a_limit_of_one_family_of_models_lets_the_others_work(tmp_path: Path) -> None:
     go, models = tmp_path / "go", {"planner": "opus", "implementer": "sonnet", "evaluator": "sonnet"}
     first_step: Json = {"IMPLEMENTATION": [{"wait_for": str(go)}]}
-    with House(tmp_path, first_step, max_agents=2, **with_models(tmp_path, models)) as house:
-        other = house.submit()
-        house.wait_until_it_works(other, "IMPLEMENTATION")
+    with DaemonHarness(tmp_path, first_step, max_agents=2, **with_models(tmp_path, models)) as harness:
+        other = harness.submit()
+        harness.wait_until_it_works(other, "IMPLEMENTATION")
         wall = {"window": "seven_day_opus", "resets_in": LONG}
-        under_another_scenario(house, {"ANALYSIS": [{"limit": wall}]})
-        task = house.submit()
-        house.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
+        under_another_scenario(harness, {"ANALYSIS": [{"limit": wall}]})
+        task = harness.submit()
+        harness.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
         go.touch()
-        assert house.wait_for_end(other).failures.total == 0
-        assert house.client.task(task).agent.blocked_by is PauseReason.RATE_LIMIT
-        third = house.submit()
-        assert "seven_day_opus" in " ".join(house.client.why(third).facts)
-        assert house.client.task(third).status is TaskStatus.PENDING
+        assert harness.wait_for_end(other).failures.total == 0
+        assert harness.client.task(task).agent.blocked_by is PauseReason.RATE_LIMIT
+        third = harness.submit()
+        assert "seven_day_opus" in " ".join(harness.client.why(third).facts)
+        assert harness.client.task(third).status is TaskStatus.PENDING
 
 
 class WallForOne:
@@ -103,18 +105,18 @@ class WallForOne:
 @pytest.mark.claude
 def test_two_of_the_real_claude_share_their_account_s_limit(tmp_path: Path, claude: Path, ticker: Ticker) -> None:
     model = WallForOne(ticker)
-    house = ClaudeHouse(claude, tmp_path, model, limits={"margin": 0.2}, max_agents=2)
-    house.subscription = True
-    with house:
-        other = house.submit()
-        ticker.begins(house)
-        model.walled = house.submit()
-        house.wait_for(model.walled, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
-        ticker.assert_goes_on(house)
+    harness = ClaudeHarness(claude, tmp_path, model, limits={"margin": 0.2}, max_agents=2)
+    harness.subscription = True
+    with harness:
+        other = harness.submit()
+        ticker.begins(harness)
+        model.walled = harness.submit()
+        harness.wait_for(model.walled, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
+        ticker.assert_goes_on(harness)
         ticker.let_go()
-        house.wait_for(other, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
-        ended = [house.end_of(task) for task in (model.walled, other)]
+        harness.wait_for(other, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
+        ended = [harness.end_of(task) for task in (model.walled, other)]
         assert [task.status for task in ended] == [TaskStatus.COMPLETED] * 2
         assert model.hits == 1
-        assert [len(house.sessions(task)) for task in ended] == [2, 2]
+        assert [len(harness.sessions(task)) for task in ended] == [2, 2]
         assert [task.failures.total for task in ended] == [0, 0]

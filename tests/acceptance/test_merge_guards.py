@@ -5,17 +5,17 @@ sources.md §5.5, 4.
 
 from pathlib import Path
 
-from tests.acceptance.forge_house import Proposed, proposed
+from tests.acceptance.forge_harness import PullRequestHarness, pull_request_harness
 from tests.fakes.forge_server import sha_of
 from tests.fakes.repositories import git
 
 
 def test_auto_merge_waits_for_each_guard_and_needs_no_word(tmp_path: Path) -> None:
-    with proposed(tmp_path, auto_merge=True) as there:
-        task = there.house.submit()
+    with pull_request_harness(tmp_path, auto_merge=True) as there:
+        task = there.harness.submit()
         pull = there.under_review(task)
         there.hindered(task, "0 of 1 approvals", "no check")
-        assert there.house.client.task(task).waiting == ()
+        assert there.harness.client.task(task).waiting == ()
         opinion = there.forge.reviews("mallory", "APPROVED")
         job = there.forge.runs("ci", "IN_PROGRESS")
         there.hindered(task, "0 of 1 approvals", "not finished: ci")
@@ -40,13 +40,13 @@ def test_auto_merge_waits_for_each_guard_and_needs_no_word(tmp_path: Path) -> No
         assert pull.status == "open"
         assert there.forge.merge_messages == []
         opinion.commit = pull.head_sha
-        there.house.wait_for_end(task)
+        there.harness.wait_for_end(task)
         assert (pull.status, len(there.forge.merge_messages)) == ("merged", 1)
 
 
 def test_a_person_may_not_pass_over_a_guard_either(tmp_path: Path) -> None:
-    with proposed(tmp_path) as there:
-        task = there.house.submit()
+    with pull_request_harness(tmp_path) as there:
+        task = there.harness.submit()
         pull = there.under_review(task)
         job = there.forge.runs("ci", "SUCCESS")
         _refused(there, task, "0 of 1 approvals")
@@ -57,30 +57,30 @@ def test_a_person_may_not_pass_over_a_guard_either(tmp_path: Path) -> None:
         _refused(there, task, "conflicts with main")
         pull.conflict = False
         there.hindered(task)
-        there.house.approve(task)
-        there.house.wait_for_end(task)
+        there.harness.approve(task)
+        there.harness.wait_for_end(task)
         assert (pull.status, len(there.forge.merge_messages)) == ("merged", 1)
 
 
 def test_a_commit_that_nobody_judged_here_is_not_merged(tmp_path: Path) -> None:
-    with proposed(tmp_path, auto_merge=True) as there:
-        task = there.house.submit()
+    with pull_request_harness(tmp_path, auto_merge=True) as there:
+        task = there.harness.submit()
         pull = there.under_review(task)
         judged, bare = pull.head_sha, there.upstream.bare
         other = git(bare, "commit-tree", f"{judged}^{{tree}}", "-p", judged, "-m", "somebody else's")
         git(bare, "update-ref", f"refs/heads/{pull.head}", other)
-        there.house.wait_for("the forge's news", lambda: pull.head_sha == other)
+        there.harness.wait_for("the forge's news", lambda: pull.head_sha == other)
         there.accept()
         there.hindered(task, f"its head is {other[:12]}, not {judged[:12]}")
         assert pull.status == "open"
 
 
-def _refused(there: Proposed, task: str, why: str) -> None:
+def _refused(there: PullRequestHarness, task: str, why: str) -> None:
     """Approve it, and see that it is not merged and why."""
     there.hindered(task, why)
-    before = len(there.house.journal(task, "MergeRefused"))
-    there.house.approve(task)
-    there.house.wait_for("the refusal", lambda: len(there.house.journal(task, "MergeRefused")) > before)
+    before = len(there.harness.journal(task, "MergeRefused"))
+    there.harness.approve(task)
+    there.harness.wait_for("the refusal", lambda: len(there.harness.journal(task, "MergeRefused")) > before)
     there.hindered(task, why)
     assert there.forge.pulls[-1].status == "open"
     assert there.forge.merge_messages == []

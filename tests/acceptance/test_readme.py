@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.acceptance.house import House
+from tests.acceptance.harness import DaemonHarness
 from tests.fakes.repositories import commit, git
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -48,20 +48,20 @@ def test_the_first_ticket_prints_what_readme_says(tmp_path: Path) -> None:
         "orchestrator show",
         "git -C",
     ]
-    with House(tmp_path, scenario={"IMPLEMENTATION": [{"wait_for": str(go_on)}]}) as house:
-        commit(house.repo, {".orchestrator.toml": CHECKS})
-        handed_in = house.cli("submit", "Add slugify(text)", "--repo", str(house.repo))
+    with DaemonHarness(tmp_path, scenario={"IMPLEMENTATION": [{"wait_for": str(go_on)}]}) as harness:
+        commit(harness.repo, {".orchestrator.toml": CHECKS})
+        handed_in = harness.cli("submit", "Add slugify(text)", "--repo", str(harness.repo))
         task = handed_in.stdout.strip()
-        house.wait_for("the implementer's turn", lambda: "implementer works at turn" in house.client.why(task).next)
+        harness.wait_for("the implementer's turn", lambda: "implementer works at turn" in harness.client.why(task).next)
         printed = {
             "orchestrator submit": handed_in.stdout + handed_in.stderr,
-            "orchestrator why": house.cli("why", "LOCAL").stdout,
+            "orchestrator why": harness.cli("why", "LOCAL").stdout,
         }
         go_on.touch()
-        house.wait_for_end(task)
-        printed["orchestrator show"] = house.cli("show", "LOCAL").stdout
-        printed["git -C"] = git(house.repo, "log", "--oneline", f"main..feature/{task}")
-        assert "daemon_started" in {entry["event"] for entry in house.log}
+        harness.wait_for_end(task)
+        printed["orchestrator show"] = harness.cli("show", "LOCAL").stdout
+        printed["git -C"] = git(harness.repo, "log", "--oneline", f"main..feature/{task}")
+        assert "daemon_started" in {entry["event"] for entry in harness.log}
     assert "daemon_started data_dir=" in told["orchestrator serve"][0]
     for command, output in printed.items():
         lines = [compared(line) for line in output.splitlines()]

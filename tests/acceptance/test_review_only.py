@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.pipelines.bundled import Kind, bundled
-from tests.acceptance.house import House
+from tests.acceptance.harness import DaemonHarness
 from tests.fakes import gateway_server
 from tests.fakes.jira_server import JiraServer
 from tests.fakes.repositories import git
@@ -27,40 +27,40 @@ def jira(monkeypatch: pytest.MonkeyPatch) -> Iterator[JiraServer]:
 
 
 def test_a_report_is_left_on_the_ticket_whose_status_follows(tmp_path: Path, jira: JiraServer) -> None:
-    with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
-        task = house.submit("ABC-7", pipeline="review_only")
-        done = house.wait_for_end(task)
+    with DaemonHarness(tmp_path, trackers={"jira": {"url": jira.url}}) as harness:
+        task = harness.submit("ABC-7", pipeline="review_only")
+        done = harness.wait_for_end(task)
         (said,) = jira.said["ABC-7"]
-        report = (house.folder(task) / "review-report.md").read_text()
+        report = (harness.folder(task) / "review-report.md").read_text()
         assert str(said).split() == report.split()
         assert jira.statuses["ABC-7"] == "Done"
         assert done.publication.report_url == f"{jira.url}/browse/ABC-7"
-        assert git(house.repo, "for-each-ref", "--format=%(refname)", "refs/heads") == "refs/heads/main"
-        assert house.journal(task, "BranchDelivered") == []
+        assert git(harness.repo, "for-each-ref", "--format=%(refname)", "refs/heads") == "refs/heads/main"
+        assert harness.journal(task, "BranchDelivered") == []
 
 
 def test_a_report_that_was_left_and_not_heard_of_is_left_once(tmp_path: Path, jira: JiraServer) -> None:
-    with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
+    with DaemonHarness(tmp_path, trackers={"jira": {"url": jira.url}}) as harness:
         jira.hold()
-        task = house.submit("ABC-7", pipeline="review_only")
-        house.wait_for("the report", lambda: jira.said.get("ABC-7"))
-        house.kill()
+        task = harness.submit("ABC-7", pipeline="review_only")
+        harness.wait_for("the report", lambda: jira.said.get("ABC-7"))
+        harness.kill()
         jira.let_go()
-        house.start()
-        house.wait_for_end(task)
+        harness.start()
+        harness.wait_for_end(task)
         assert len(jira.said["ABC-7"]) == 1
         assert jira.statuses["ABC-7"] == "Done"
 
 
 def test_a_tracker_that_takes_no_comment_holds_nothing_up(tmp_path: Path, jira: JiraServer) -> None:
-    with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
-        task = house.submit("ABC-7", pipeline="review_only")
-        house.wait_until_it_works(task, "PLANNING")
+    with DaemonHarness(tmp_path, trackers={"jira": {"url": jira.url}}) as harness:
+        task = harness.submit("ABC-7", pipeline="review_only")
+        harness.wait_until_it_works(task, "PLANNING")
         jira.mishaps = [Status(403)] * 20
-        done = house.wait_for_end(task)
+        done = harness.wait_for_end(task)
         assert any("took no comment: " in one for one in done.publication.hindrances)
         assert done.publication.report_url is None
-        assert (house.folder(task) / "review-report.md").exists()
+        assert (harness.folder(task) / "review-report.md").exists()
 
 
 def test_by_a_gateway_the_ticket_comes_and_the_report_goes_the_same_way(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_by_a_gateway_the_ticket_comes_and_the_report_goes_the_same_way(tmp_path
         "env": {"ORCHESTRATOR_SCENARIO": "{}", "ORCHESTRATOR_SCRIPTED_HOME": str(tmp_path / "agent")},
         "mcp_config": str(tmp_path / "mcp.json"),
     }
-    with House(tmp_path, trackers={"jira": jira}, agent=agent) as house:
-        task = house.submit("ABC-7", pipeline="review_only")
-        done = house.wait_for_end(task)
-        report = (house.folder(task) / "review-report.md").read_text()
+    with DaemonHarness(tmp_path, trackers={"jira": jira}, agent=agent) as harness:
+        task = harness.submit("ABC-7", pipeline="review_only")
+        done = harness.wait_for_end(task)
+        report = (harness.folder(task) / "review-report.md").read_text()
         said, status = map(json.loads, (tmp_path / "told.jsonl").read_text().splitlines())
         assert said["body"].split() == report.split()
         assert status == {"ticket_id": "ABC-7", "target": "Done"}
         assert done.publication.report_url == "https://jira.acme.example/browse/ABC-7"
-        taken = json.loads((house.folder(task) / "ticket.json").read_text())
+        taken = json.loads((harness.folder(task) / "ticket.json").read_text())
         assert "hunter2" not in taken["description"]

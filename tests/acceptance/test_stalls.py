@@ -5,32 +5,32 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.task.task import TaskStatus
-from tests.acceptance.house import House, Json
+from tests.acceptance.harness import DaemonHarness, Json
 
 FOR_EVER = {"think_ms": 600_000}
 BURN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
 
 
 def test_an_agent_that_is_silent_for_ever_is_nudged_then_begun_anew_then_given_up(tmp_path: Path) -> None:
-    with House(tmp_path, {"PLANNING": [FOR_EVER] * 3}, stall_after=1.5) as house:
-        task = house.submit()
-        blocked = house.wait_for_end(task, TaskStatus.BLOCKED)
-        stalls = [line["event"] for line in house.journal(task, "StallSeen")]
+    with DaemonHarness(tmp_path, {"PLANNING": [FOR_EVER] * 3}, stall_after=1.5) as harness:
+        task = harness.submit()
+        blocked = harness.wait_for_end(task, TaskStatus.BLOCKED)
+        stalls = [line["event"] for line in harness.journal(task, "StallSeen")]
         assert [(stall["attempt"], stall["turn"]) for stall in stalls] == [(1, 2), (1, 2), (1, 3), (2, 1)]
         for stall in stalls:
             assert "no output, no tool at work, and of 1 running process 0.0" in stall["evidence"]
         assert blocked.block_reason
-        nudge = (house.folder(task) / "agents/1/stdin.jsonl").read_text()
-        assert "You gave no sign of life" in nudge
-        assert house.nothing_is_left()
+        nudge = (harness.folder(task) / "agents/1/stdin.jsonl").read_text()
+        assert "You showed no activity" in nudge
+        assert harness.nothing_is_left()
 
 
 def test_a_nudge_that_helps_is_enough(tmp_path: Path) -> None:
-    with House(tmp_path, {"PLANNING": [FOR_EVER, None]}, stall_after=1.5) as house:
-        task = house.submit()
-        house.wait_for_end(task)
-        assert len(house.journal(task, "StallSeen")) == 2
-        assert house.state(task)["failure_log"] == []
+    with DaemonHarness(tmp_path, {"PLANNING": [FOR_EVER, None]}, stall_after=1.5) as harness:
+        task = harness.submit()
+        harness.wait_for_end(task)
+        assert len(harness.journal(task, "StallSeen")) == 2
+        assert harness.state(task)["failure_log"] == []
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_nudge_that_helps_is_enough(tmp_path: Path) -> None:
     ],
 )
 def test_an_agent_that_only_looks_silent_is_left_alone(tmp_path: Path, turn: Json) -> None:
-    with House(tmp_path, {"PLANNING": [turn]}, stall_after=2.0) as house:
-        task = house.submit()
-        house.wait_for_end(task)
-        assert [line["event"]["evidence"] for line in house.journal(task, "StallSeen")] == []
+    with DaemonHarness(tmp_path, {"PLANNING": [turn]}, stall_after=2.0) as harness:
+        task = harness.submit()
+        harness.wait_for_end(task)
+        assert [line["event"]["evidence"] for line in harness.journal(task, "StallSeen")] == []

@@ -8,9 +8,9 @@ import pytest
 from orchestrator.cli.demo.environment import REPOSITORY
 from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.task import TaskStatus
-from tests.acceptance.claude_house import ClaudeHouse
+from tests.acceptance.claude_harness import ClaudeHarness
 from tests.acceptance.claude_roles import Roles
-from tests.acceptance.forge_house import TOKEN_VARIABLE, Upstream
+from tests.acceptance.forge_harness import TOKEN_VARIABLE, Upstream
 from tests.fakes import scripted_agent as job
 from tests.fakes.forge_server import TOKEN
 from tests.fakes.repositories import commit, git
@@ -47,15 +47,15 @@ def test_a_bug_is_mended_after_two_failed_evaluations_reviewed_and_merged(
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
     upstream = Upstream(tmp_path)
     forge = upstream.forge
-    with forge, ClaudeHouse(claude, tmp_path / "house", Roles(careless=2), forge=upstream.settings()) as house:
+    with forge, ClaudeHarness(claude, tmp_path / "harness", Roles(careless=2), forge=upstream.settings()) as harness:
         module = REPOSITORY[str(job.MODULE)]
-        commit(house.repository, {str(job.MODULE): module + job.CARELESS}, "Add slugify")
-        upstream.adopt(house.repository)
+        commit(harness.repository, {str(job.MODULE): module + job.CARELESS}, "Add slugify")
+        upstream.adopt(harness.repository)
         ticket = tmp_path / "ticket.md"
         ticket.write_text(TICKET, encoding="utf-8")
-        name = house.hand_in(ticket)
+        name = harness.hand_in(ticket)
 
-        proposed = house.wait_for(name, lambda now: now.status is TaskStatus.REVIEW and now.publication.number)
+        proposed = harness.wait_for(name, lambda now: now.status is TaskStatus.REVIEW and now.publication.number)
         folder = Path(proposed.folder)
         assert proposed.cycle == 3
         assert [entry.state for entry in proposed.failures.entries] == ["EVALUATION"] * 2
@@ -68,9 +68,9 @@ def test_a_bug_is_mended_after_two_failed_evaluations_reviewed_and_merged(
         said = [forge.says("alice", text, place=("README.md", 1)) for text in COMMENTS]
         forge.reviews("alice", "CHANGES_REQUESTED")
         judged = pull.head_sha
-        house.client.ask(name, "review")
-        house.wait_for(name, lambda now: now.publication.round == 1)
-        house.wait_for(name, lambda now: now.status is TaskStatus.REVIEW)
+        harness.client.request(name, "review")
+        harness.wait_for(name, lambda now: now.publication.round == 1)
+        harness.wait_for(name, lambda now: now.status is TaskStatus.REVIEW)
         answers = Counter(one.root for one in pull.threads if one.author == forge.viewer)
         assert answers == Counter(one.id for one in said)
         assert all(text in (folder / "plan-fix-3.md").read_text() for text in COMMENTS)
@@ -81,11 +81,11 @@ def test_a_bug_is_mended_after_two_failed_evaluations_reviewed_and_merged(
             one.resolved = True
         forge.reviews("alice", "APPROVED")
         forge.runs("ci", "SUCCESS")
-        (ask,) = house.client.task(name).waiting
-        house.say("POST", f"/api/reviews/{ask.id}/approve")
-        merged = house.end_of(name)
+        (ask,) = harness.client.task(name).waiting
+        harness.request("POST", f"/api/reviews/{ask.id}/approve")
+        merged = harness.end_of(name)
         assert (merged.status, pull.status) == (TaskStatus.COMPLETED, "merged")
         assert merged.publication.merge_commit == pull.merge_commit
         assert (len(forge.pulls), len(forge.merge_messages)) == (1, 1)
-        assert house.played_twice() == []
-        assert house.survivors() == []
+        assert harness.played_twice() == []
+        assert harness.survivors() == []

@@ -7,11 +7,11 @@ import orjson
 import pytest
 
 from orchestrator.core.task.task import TaskStatus
-from tests.acceptance.house import House
+from tests.acceptance.harness import DaemonHarness
 from tests.fakes.jira_server import JiraServer
 from tests.fakes.repositories import git
 from tests.fakes.tracker_server import Issue, Said, Status
-from tests.looking import files_with
+from tests.folder_search import files_with
 
 TOKEN = "a-token-of-jira"
 PRIVATE = "-----BEGIN " + "PRIVATE KEY-----"
@@ -36,57 +36,59 @@ def jira(monkeypatch: pytest.MonkeyPatch) -> Iterator[JiraServer]:
         yield server
 
 
-def submit(house: House, *words: str) -> tuple[int, str, str]:
+def submit(harness: DaemonHarness, *words: str) -> tuple[int, str, str]:
     """What `orchestrator submit` made of it: its exit code, output and complaint."""
-    done = house.cli("submit", "--repo", str(house.repo), *words)
+    done = harness.cli("submit", "--repo", str(harness.repo), *words)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout.strip(), done.stderr
 
 
 def test_a_jira_ticket_is_walked_to_the_end_by_its_name(tmp_path: Path, jira: JiraServer) -> None:
-    with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
-        code, task, _ = submit(house, "ABC-123")
+    with DaemonHarness(tmp_path, trackers={"jira": {"url": jira.url}}) as harness:
+        code, task, _ = submit(harness, "ABC-123")
         assert code == 0
-        done = house.wait_for_end(task)
-        ticket = orjson.loads((house.folder(task) / "ticket.json").read_bytes())
-        parsed = orjson.loads((house.folder(task) / "ticket-parsed.json").read_bytes())
+        done = harness.wait_for_end(task)
+        ticket = orjson.loads((harness.folder(task) / "ticket.json").read_bytes())
+        parsed = orjson.loads((harness.folder(task) / "ticket-parsed.json").read_bytes())
         assert (ticket["ticket_id"], ticket["requirement_source"], ticket["type"]) == ("ABC-123", "jira", "bugfix")
         assert (ticket["url"], ticket["labels"]) == (f"{jira.url}/browse/ABC-123", ["text"])
         assert ticket["description"].endswith("> Also tabs.\n")
         assert parsed["fields"]["acceptance_criteria"] == [{"text": "no spaces", "checked": False}]
-        state = house.state(task)
+        state = harness.state(task)
         assert (state["requirement_source"], state["ticket_type"], state["priority"]) == ("jira", "bugfix", "high")
         assert state["config"]["autonomy"] == {"mode": "interactive", "on_blocked": "halt", "auto_merge": False}
         assert done.branch == "bugfix/ABC-123"
-        assert all(subject.startswith("ABC-123: ") for subject in house.subjects(task))
+        assert all(subject.startswith("ABC-123: ") for subject in harness.subjects(task))
 
 
 def test_the_trackers_token_reaches_no_agent_and_no_file(tmp_path: Path, jira: JiraServer) -> None:
-    with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
-        house.wait_for_end(submit(house, "ABC-123")[1])
+    with DaemonHarness(tmp_path, trackers={"jira": {"url": jira.url}}) as harness:
+        harness.wait_for_end(submit(harness, "ABC-123")[1])
         assert files_with(tmp_path, TOKEN.encode()) == []
 
 
 def test_the_same_ticket_twice_is_refused_while_it_is_at_work_and_else_gets_a_branch_of_its_own(
     tmp_path: Path, jira: JiraServer
 ) -> None:
-    with House(tmp_path, scenario={"ANALYSIS": [{"think_ms": 20_000}]}, trackers={"jira": {"url": jira.url}}) as house:
-        first = submit(house, "ABC-123")[1]
-        code, out, said = submit(house, f"{jira.url}/browse/ABC-123")
+    with DaemonHarness(
+        tmp_path, scenario={"ANALYSIS": [{"think_ms": 20_000}]}, trackers={"jira": {"url": jira.url}}
+    ) as harness:
+        first = submit(harness, "ABC-123")[1]
+        code, out, said = submit(harness, f"{jira.url}/browse/ABC-123")
         assert (code, out) == (5, "")
         assert f"already has a task in this repository: {first}" in said
-        code, second, _ = submit(house, "ABC-123", "--again", "--type", "feature")
+        code, second, _ = submit(harness, "ABC-123", "--again", "--type", "feature")
         assert code == 0
-        assert house.client.task(second).branch == "feature/ABC-123"
-        house.client.ask(first, "cancel")
-        house.wait_for_end(first, TaskStatus.CANCELLED)
+        assert harness.client.task(second).branch == "feature/ABC-123"
+        harness.client.request(first, "cancel")
+        harness.wait_for_end(first, TaskStatus.CANCELLED)
 
 
 def test_a_second_round_of_a_ticket_leaves_the_first_branch_alone(tmp_path: Path, jira: JiraServer) -> None:
-    with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
-        first, second = (house.wait_for_end(submit(house, "ABC-123")[1]) for _ in range(2))
+    with DaemonHarness(tmp_path, trackers={"jira": {"url": jira.url}}) as harness:
+        first, second = (harness.wait_for_end(submit(harness, "ABC-123")[1]) for _ in range(2))
         assert second.branch.startswith("bugfix/ABC-123-")
-        assert git(house.repo, "rev-parse", first.branch) == first.head != second.head
+        assert git(harness.repo, "rev-parse", first.branch) == first.head != second.head
 
 
 @pytest.mark.parametrize(
@@ -103,21 +105,23 @@ def test_a_second_round_of_a_ticket_leaves_the_first_branch_alone(tmp_path: Path
 def test_what_cannot_be_fetched_is_refused_with_what_to_do(
     tmp_path: Path, jira: JiraServer, words: str, mishaps: list[Status], refusal: tuple[int, str]
 ) -> None:
-    with House(tmp_path, trackers={"jira": {"url": jira.url}}) as house:
+    with DaemonHarness(tmp_path, trackers={"jira": {"url": jira.url}}) as harness:
         jira.mishaps = [*mishaps]
-        code, out, said = submit(house, words)
+        code, out, said = submit(harness, words)
         assert (code, out) == (refusal[0], "")
         assert refusal[1] in said
-        assert not list((house.data / "tasks").glob("*"))
-        quarantined = list((house.data / "quarantine").glob("*.txt"))
+        assert not list((harness.data / "tasks").glob("*"))
+        quarantined = list((harness.data / "quarantine").glob("*.txt"))
         assert [PRIVATE in path.read_text() for path in quarantined] == [True] * (words == "ABC-124")
 
 
 def test_a_tracker_that_is_set_up_later_is_asked_from_then_on(tmp_path: Path, jira: JiraServer) -> None:
-    with House(tmp_path) as house:
-        code, _, said = submit(house, "ABC-123")
+    with DaemonHarness(tmp_path) as harness:
+        code, _, said = submit(harness, "ABC-123")
         assert (code, "names a ticket on jira, and none is set up" in said) == (2, True)
         with (tmp_path / "orchestrator.toml").open("a") as settings:
             settings.write(f'[trackers.jira]\nurl = "{jira.url}"\n')
-        house.wait_for("the new settings", lambda: any(line.get("event") == "settings_applied" for line in house.log))
-        assert submit(house, "ABC-123")[0] == 0
+        harness.wait_for(
+            "the new settings", lambda: any(line.get("event") == "settings_applied" for line in harness.log)
+        )
+        assert submit(harness, "ABC-123")[0] == 0

@@ -8,10 +8,10 @@ import pytest
 
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import TaskStatus
-from tests.acceptance.claude_house import ClaudeHouse
+from tests.acceptance.claude_harness import ClaudeHarness
 from tests.acceptance.claude_roles import Roles
-from tests.acceptance.house import House
-from tests.fakes.playwright import Reply, Scene, usage_limit
+from tests.acceptance.harness import DaemonHarness
+from tests.fakes.scripted_model import Reply, Scene, usage_limit
 
 RESETS_IN = 6
 
@@ -19,46 +19,46 @@ RESETS_IN = 6
 @pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_usage_limit_is_waited_out_and_the_session_goes_on(tmp_path: Path, killed: bool) -> None:
     scenario = {"PLANNING": [{"limit": {"resets_in": RESETS_IN}}]}
-    with House(tmp_path, scenario, limits={"margin": 0.2}) as house:
-        task = house.submit()
-        limited = house.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
-        house.wait_until_frozen(task)
-        assert house.client.why(task).blocked_by is PauseReason.RATE_LIMIT
+    with DaemonHarness(tmp_path, scenario, limits={"margin": 0.2}) as harness:
+        task = harness.submit()
+        limited = harness.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
+        harness.wait_until_frozen(task)
+        assert harness.client.why(task).blocked_by is PauseReason.RATE_LIMIT
         if killed:
-            house.kill()
-            house.start()
-        ended = house.wait_for_end(task)
-        state = house.state(task)
+            harness.kill()
+            harness.start()
+        ended = harness.wait_for_end(task)
+        state = harness.state(task)
         assert state["failure_log"] == []
-        told = [line["event"] for line in house.journal(task) if line["trigger"] == "TurnFinished"]
+        told = [line["event"] for line in harness.journal(task) if line["trigger"] == "TurnFinished"]
         assert [turn["error_class"] for turn in told].count("usage_limit") == 1
         assert ended.agent.attempt == limited.agent.attempt + 1, "the planner went on in its own process"
-        assert house.nothing_is_left()
+        assert harness.nothing_is_left()
 
 
 def test_a_second_task_waits_for_the_same_limit(tmp_path: Path) -> None:
     scenario = {"ANALYSIS": [{"limit": {"resets_in": RESETS_IN}}, None]}
-    with House(tmp_path, scenario, limits={"margin": 0.2}, max_agents=2) as house:
-        first = house.submit()
-        house.wait_until(first, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
-        second = house.submit()
-        assert house.client.task(second).status is TaskStatus.PENDING
-        assert "five_hour" in " ".join(house.client.why(second).facts)
-        house.wait_for_end(first)
+    with DaemonHarness(tmp_path, scenario, limits={"margin": 0.2}, max_agents=2) as harness:
+        first = harness.submit()
+        harness.wait_until(first, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
+        second = harness.submit()
+        assert harness.client.task(second).status is TaskStatus.PENDING
+        assert "five_hour" in " ".join(harness.client.why(second).facts)
+        harness.wait_for_end(first)
 
 
 def test_a_week_s_limit_is_forgotten_at_a_word_and_the_session_goes_on_at_once(tmp_path: Path) -> None:
     weekly = {"limit": {"window": "seven_day", "resets_in": 7 * 24 * 3600}}
-    with House(tmp_path, {"PLANNING": [weekly]}) as house:
-        task = house.submit()
-        house.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
-        house.wait_until_frozen(task)
-        house.kill()
-        house.start()
-        assert "seven_day" in house.cli("limits").stdout
-        assert house.cli("limits", "--forget", "seven_day").returncode == 0
-        house.wait_for_end(task)
-        (lifted,) = house.journal(task, "ResumeRequested")
+    with DaemonHarness(tmp_path, {"PLANNING": [weekly]}) as harness:
+        task = harness.submit()
+        harness.wait_until(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT)
+        harness.wait_until_frozen(task)
+        harness.kill()
+        harness.start()
+        assert "seven_day" in harness.cli("limits").stdout
+        assert harness.cli("limits", "--forget", "seven_day").returncode == 0
+        harness.wait_for_end(task)
+        (lifted,) = harness.journal(task, "ResumeRequested")
         assert f"uid:{os.getuid()}" in str(lifted["event"])
 
 
@@ -81,15 +81,15 @@ class Wall:
 @pytest.mark.claude
 def test_the_real_claude_waits_out_its_limit_in_the_same_session_over_a_kill(tmp_path: Path, claude: Path) -> None:
     wall = Wall()
-    house = ClaudeHouse(claude, tmp_path, wall, limits={"margin": 0.2})
-    house.subscription = True
-    with house:
-        task = house.submit()
-        house.wait_for(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT and now.run is not None)
-        house.kill()
-        house.start()
-        ended = house.end_of(task)
+    harness = ClaudeHarness(claude, tmp_path, wall, limits={"margin": 0.2})
+    harness.subscription = True
+    with harness:
+        task = harness.submit()
+        harness.wait_for(task, lambda now: now.agent.blocked_by is PauseReason.RATE_LIMIT and now.run is not None)
+        harness.kill()
+        harness.start()
+        ended = harness.end_of(task)
         assert ended.status is TaskStatus.COMPLETED
         assert wall.hits == 1
-        assert len(house.sessions(ended)) == 2
+        assert len(harness.sessions(ended)) == 2
         assert ended.failures.total == 0

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from tests.acceptance.house import PATIENCE, House
+from tests.acceptance.harness import PATIENCE, DaemonHarness
 from tests.acceptance.test_queue import held_by
 
 HOME = "\x1b[H"
@@ -27,12 +27,12 @@ ENTERED, LEFT = "\x1b[?1049h", "\x1b[?1049l"
 class Terminal:
     """A terminal of so many columns and rows, on which `orchestrator watch` runs."""
 
-    def __init__(self, house: House, columns: int, rows: int) -> None:
+    def __init__(self, harness: DaemonHarness, columns: int, rows: int) -> None:
         self._ours, self.theirs = pty.openpty()
         self.columns, self.rows, self.text = columns, rows, ""
         self.resize(columns, rows)
         self.before = termios.tcgetattr(self.theirs)
-        self.process = house.begin("watch", stdin=self.theirs, out=self.theirs, err=self.theirs)
+        self.process = harness.begin("watch", stdin=self.theirs, out=self.theirs, err=self.theirs)
 
     def resize(self, columns: int, rows: int) -> None:
         """Make the window another size."""
@@ -49,7 +49,7 @@ class Terminal:
         *_, whole, _ = ["", "", *self.text.split(HOME)]
         return [CONTROL.sub("", line) for line in whole.replace("\r", "").split("\n")]
 
-    def shows(self, house: House, *words: str) -> list[str]:
+    def shows(self, harness: DaemonHarness, *words: str) -> list[str]:
         """Wait for a picture that has all these words; its lines."""
 
         def look() -> list[str]:
@@ -57,7 +57,7 @@ class Terminal:
             assert self.process.poll() is None, self.text[-2000:]
             return lines if all(word in "\n".join(lines) for word in words) else []
 
-        return house.wait_for(f"{words} on the screen", look)
+        return harness.wait_for(f"{words} on the screen", look)
 
     def ended(self) -> int:
         """Wait for the end of the program; its exit code."""
@@ -81,8 +81,8 @@ class Terminal:
 
 
 @contextmanager
-def terminal(house: House, columns: int = 160, rows: int = 40) -> Iterator[Terminal]:
-    made = Terminal(house, columns, rows)
+def terminal(harness: DaemonHarness, columns: int = 160, rows: int = 40) -> Iterator[Terminal]:
+    made = Terminal(harness, columns, rows)
     try:
         yield made
     finally:
@@ -98,42 +98,42 @@ def an_ordinary_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_screen_shows_who_works_who_waits_and_what_happens(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    with House(tmp_path, scenario=held_by(gate)) as house, terminal(house) as screen:
-        screen.shows(house, "no active tasks", "places taken")
-        first = house.submit("First\n\ntext")
-        house.wait_until_it_works(first, "ANALYSIS")
-        second = house.submit("Second \x1b[31m red \x07")
-        lines = screen.shows(house, first, second, "1 of 1 places taken", "1 waiting", "submitted by")
+    with DaemonHarness(tmp_path, scenario=held_by(gate)) as harness, terminal(harness) as screen:
+        screen.shows(harness, "no active tasks", "slots taken")
+        first = harness.submit("First\n\ntext")
+        harness.wait_until_it_works(first, "ANALYSIS")
+        second = harness.submit("Second \x1b[31m red \x07")
+        lines = screen.shows(harness, first, second, "1 of 1 slots taken", "1 waiting", "submitted by")
         working = next(line for line in lines if line.startswith(first))
         waiting = next(line for line in lines if line.startswith(second))
         assert "ANALYSIS" in working
-        assert "1 of 1 places are taken" in waiting
+        assert "1 of 1 slots are taken" in waiting
         assert "\\x1b[31m red \\x07" in waiting
         assert "\x07" not in screen.text
-        house.client.ask(first, "pause")
-        screen.shows(house, "paused", "a person paused it")
-        house.client.ask(first, "cancel")
-        screen.shows(house, "1 cancelled", f"{first}  cancelled by")
+        harness.client.request(first, "pause")
+        screen.shows(harness, "paused", "a person paused it")
+        harness.client.request(first, "cancel")
+        screen.shows(harness, "1 cancelled", f"{first}  cancelled by")
         screen.press("xyz")
         screen.press("q")
         assert screen.ended() == 0
 
 
 def test_the_screen_outlives_the_daemon_and_says_that_it_is_away(tmp_path: Path) -> None:
-    with House(tmp_path, scenario=held_by(tmp_path / "gate")) as house, terminal(house) as screen:
-        task = house.submit("First")
-        screen.shows(house, task)
-        house.kill()
-        screen.shows(house, "daemon not reachable: ", task)
-        house.start()
-        screen.shows(house, "resumed by a new daemon")
-        house.wait_for("the end of the warning", lambda: "daemon not reachable: " not in "\n".join(screen.picture()))
+    with DaemonHarness(tmp_path, scenario=held_by(tmp_path / "gate")) as harness, terminal(harness) as screen:
+        task = harness.submit("First")
+        screen.shows(harness, task)
+        harness.kill()
+        screen.shows(harness, "daemon not reachable: ", task)
+        harness.start()
+        screen.shows(harness, "resumed by a new daemon")
+        harness.wait_for("the end of the warning", lambda: "daemon not reachable: " not in "\n".join(screen.picture()))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGHUP])
 def test_whoever_ends_it_finds_the_terminal_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
-    with House(tmp_path) as house, terminal(house) as screen:
-        screen.shows(house, "q quits")
+    with DaemonHarness(tmp_path) as harness, terminal(harness) as screen:
+        screen.shows(harness, "q quits")
         assert termios.tcgetattr(screen.theirs) != screen.before
         screen.process.send_signal(number)
         assert screen.ended() == (0 if number is signal.SIGINT else 128 + number)
@@ -147,26 +147,26 @@ def test_whoever_ends_it_finds_the_terminal_as_it_was(tmp_path: Path, number: si
     [pytest.param(40, 12, marks=pytest.mark.long), (80, 24), pytest.param(200, 30, marks=pytest.mark.long)],
 )
 def test_many_tasks_fit_on_any_screen(tmp_path: Path, columns: int, rows: int) -> None:
-    with House(tmp_path, scenario=held_by(tmp_path / "gate")) as house:
-        tasks = [house.submit(f"Number {number} 你好 {'x' * 200}") for number in range(30)]
-        with terminal(house, columns, rows) as screen:
-            lines = screen.shows(house, "more tasks", "q quits", tasks[0])
+    with DaemonHarness(tmp_path, scenario=held_by(tmp_path / "gate")) as harness:
+        tasks = [harness.submit(f"Number {number} 你好 {'x' * 200}") for number in range(30)]
+        with terminal(harness, columns, rows) as screen:
+            lines = screen.shows(harness, "more tasks", "q quits", tasks[0])
             assert len(lines) <= rows
             assert max(cell_len(line.rstrip("\n")) for line in lines) <= columns
             screen.resize(120, 30)
-            assert len(screen.shows(house, "WHY", "TITLE", "AGENT")) <= 30
+            assert len(screen.shows(harness, "WHY", "TITLE", "AGENT")) <= 30
 
 
 def test_without_a_terminal_it_says_what_to_take_instead(tmp_path: Path) -> None:
-    with House(tmp_path) as house:
-        done = house.cli("watch")
+    with DaemonHarness(tmp_path) as harness:
+        done = harness.cli("watch")
     assert (done.returncode, done.stdout) == (2, "")
     assert "orchestrator events -f" in done.stderr
 
 
 def test_without_a_daemon_the_screen_does_not_begin(tmp_path: Path) -> None:
-    with House(tmp_path) as house:
-        house.stop()
-        with terminal(house) as screen:
+    with DaemonHarness(tmp_path) as harness:
+        harness.stop()
+        with terminal(harness) as screen:
             assert screen.ended() == 3
             assert ENTERED not in screen.text

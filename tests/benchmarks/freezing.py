@@ -21,7 +21,7 @@ from orchestrator.processes.process_stats import tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits, RunSpec, Stdin
 from tests.fakes.messages_api import MessagesApi
-from tests.fakes.playwright import Say
+from tests.fakes.scripted_model import Say
 from tests.integration.claude_session import Place
 
 Row = tuple[str, str, str]
@@ -39,9 +39,9 @@ if os.fork() == 0:
     place += 8
 known = 0
 while True:
-    now, (begun,) = time.monotonic_ns(), struct.unpack_from("q", clock)
+    (begun,) = struct.unpack_from("q", clock)
     if begun != known:
-        struct.pack_into("q", clock, place, now)
+        struct.pack_into("q", clock, place, time.monotonic_ns())
         known = begun
     time.sleep(0.05)
 """
@@ -69,25 +69,27 @@ async def _burst(way: str, *, cgroup: bool) -> list[Row]:
                 run=folder.name, argv=argv, cwd=Path(base), env={}, limits=LIMITS, stdin=Stdin.NULL, cgroup=cgroup
             )
             await runs.start(folder, spec)
-        await _all_run(clock, _begin(clock, 1))
         freezes, thaws, lasts = [], [], []
-        for number in range(ROUNDS):
-            for folder in folders:
-                began = time.monotonic_ns()
-                frozen = await runs.freeze(folder)
-                freezes.append(time.monotonic_ns() - began)
-                held_as_asked = (frozen.cgroup is not None) is cgroup
-                if frozen.survivors or not held_as_asked:
-                    raise RuntimeError(f"this machine does not freeze by {way}: {frozen}")
-            began = _begin(clock, number + 2)
-            await asyncio.gather(*(runs.thaw(folder) for folder in folders))
-            times = await _all_run(clock, began)
-            thaws += times
-            lasts.append(max(times))
-        await asyncio.gather(*(runs.stop(folder) for folder in folders))
-        while any(runs.is_alive(folder) for folder in folders):  # noqa: ASYNC110  (two hundred ends, not one event)
-            await asyncio.sleep(0.05)
-        await runs.close()
+        try:
+            await _all_run(clock, _begin(clock, 1))
+            for number in range(ROUNDS):
+                for folder in folders:
+                    began = time.monotonic_ns()
+                    frozen = await runs.freeze(folder)
+                    freezes.append(time.monotonic_ns() - began)
+                    held_as_asked = (frozen.cgroup is not None) is cgroup
+                    if frozen.survivors or not held_as_asked:
+                        raise RuntimeError(f"this machine does not freeze by {way}: {frozen}")
+                began = _begin(clock, number + 2)
+                await asyncio.gather(*(runs.thaw(folder) for folder in folders))
+                times = await _all_run(clock, began)
+                thaws += times
+                lasts.append(max(times))
+        finally:
+            await asyncio.gather(*(runs.stop(folder) for folder in folders))
+            while any(runs.is_alive(folder) for folder in folders):  # noqa: ASYNC110  (two hundred ends, not one event)
+                await asyncio.sleep(0.05)
+            await runs.close()
     thaws.sort()
     return [
         (
@@ -111,9 +113,10 @@ def _clock(path: Path) -> mmap.mmap:
 
 
 def _begin(clock: mmap.mmap, number: int) -> int:
-    """Start a round; return the time."""
+    """Start a round; return the time just before, so that every process that sees the round writes a later one."""
+    began = time.monotonic_ns()
     struct.pack_into("q", clock, 0, number)
-    return time.monotonic_ns()
+    return began
 
 
 async def _all_run(clock: mmap.mmap, began: int) -> list[int]:
@@ -124,7 +127,7 @@ async def _all_run(clock: mmap.mmap, began: int) -> list[int]:
         if min(times) > began:
             return [max(pair) - began for pair in zip(times[::2], times[1::2], strict=True)]
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{sum(seen <= began for seen in times)} processes do not run after {PATIENCE} s")
+            raise TimeoutError(f"{sum(ran <= began for ran in times)} processes do not run after {PATIENCE} s")
         await asyncio.sleep(0.005)
 
 

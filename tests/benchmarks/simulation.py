@@ -17,7 +17,7 @@ def rows() -> list[Row]:
     """Return how long it takes, and its results."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     config = DaemonConfig(
-        room=Capacity(places=6),
+        capacity=Capacity(places=6),
         floors=Floors(free_disk=2**31, available_memory=2**29, load_per_core=2.0),
         policy=Settings.model_construct().policy,
         pipelines={"full": full_pipeline()},

@@ -1,13 +1,13 @@
 """A scripted Messages API on loopback, so that the real CLI can be driven without an account and without a network.
 
-    def playwright(scene: Scene) -> Reply:
+    def model(scene: Scene) -> Reply:
         return in_order(scene, Use("Bash", {"command": "pytest -q"}), Say("All green."))
 
-    with MessagesApi(playwright) as api:
+    with MessagesApi(model) as api:
         run_claude(env={"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "anything"})
     assert api.scenes[1].results[0].text == "3 passed"
 
-The playwright is called once per call to the model, on the server's threads. An exception in it is answered with status
+The model is called once per call to the model, on the server's threads. An exception in it is answered with status
 400, which the CLI does not retry, and raised again when the `with` block ends.
 """
 
@@ -26,16 +26,16 @@ import orjson
 
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import object_of, text_of
-from tests.fakes.playwright import Drip, Fail, Playwright, Reply, Say, Scene, Use, scene_of
+from tests.fakes.scripted_model import Drip, Fail, Reply, Say, Scene, ScriptedModel, Use, scene_of
 
 
 class MessagesApi:
     """Serves from `__enter__` to `__exit__`; `scenes` records every call to the model so far."""
 
-    def __init__(self, playwright: Playwright) -> None:
+    def __init__(self, model: ScriptedModel) -> None:
         self.scenes: list[Scene] = []
         self.closing = threading.Event()
-        self._playwright = playwright
+        self._model = model
         self._errors: list[Exception] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
         self._server.daemon_threads = True
@@ -67,14 +67,14 @@ class MessagesApi:
             raise self._errors[0]
 
     def answer(self, request: JsonObject) -> Reply:
-        """Return the playwright's reply to one call."""
+        """Return the model's reply to one call."""
         scene = scene_of(request)
         self.scenes.append(scene)
         try:
-            return self._playwright(scene)
+            return self._model(scene)
         except Exception as error:  # noqa: BLE001 - it belongs to the test, not to this thread
             self._errors.append(error)
-            return Fail(400, "invalid_request_error", f"the playwright failed: {error!r}")
+            return Fail(400, "invalid_request_error", f"the model failed: {error!r}")
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import fork_server
-from tests.fakes.desk import PATIENCE
+from tests.fakes.in_process_daemon import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 

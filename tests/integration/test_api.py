@@ -21,7 +21,7 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import SocketRefused, make_server
-from tests.fakes.desk import ASK, Desk, at_work, desk_at, status_seen_by
+from tests.fakes.in_process_daemon import REQUEST_PROGRAM, InProcessDaemon, create_daemon, serving, status_for_child
 from tests.fakes.repositories import repository
 from tests.integration.processes.stage import Stage
 
@@ -29,36 +29,36 @@ SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InProcessDaemon:
     """A server in a home without settings; its socket's path is short."""
     for name in [name for name in os.environ if name.startswith("ORCHESTRATOR_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     repository(tmp_path / "repo")
-    return desk_at(tmp_path / "data")
+    return create_daemon(tmp_path / "data")
 
 
 @pytest_asyncio.fixture
-async def client(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
+async def client(daemon: InProcessDaemon) -> AsyncIterator[httpx.AsyncClient]:
     """A client of that server while it runs."""
-    async with at_work(desk) as client:
+    async with serving(daemon) as client:
         yield client
-    desk.store.close()
+    daemon.store.close()
 
 
-def ticket(desk: Desk, **more: object) -> Mapping[str, object]:
+def ticket(daemon: InProcessDaemon, **more: object) -> Mapping[str, object]:
     """Return a ticket that can be accepted."""
-    return {"text": "Say hello", "repo": str(desk.settings.data_dir.parent / "repo"), **more}
+    return {"text": "Say hello", "repo": str(daemon.settings.data_dir.parent / "repo"), **more}
 
 
-async def submitted(client: httpx.AsyncClient, desk: Desk, **more: object) -> str:
-    answer = await client.post("/api/tasks", json=ticket(desk, **more))
+async def submitted(client: httpx.AsyncClient, daemon: InProcessDaemon, **more: object) -> str:
+    answer = await client.post("/api/tasks", json=ticket(daemon, **more))
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 
 
-async def test_a_ticket_becomes_a_task_that_can_be_viewed(client: httpx.AsyncClient, desk: Desk) -> None:
-    answer = await client.post("/api/tasks", json=ticket(desk, ticket="ABC-7", type="bugfix", checks={"t": "true"}))
+async def test_a_ticket_becomes_a_task_that_can_be_viewed(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    answer = await client.post("/api/tasks", json=ticket(daemon, ticket="ABC-7", type="bugfix", checks={"t": "true"}))
     task = answer.json()
     assert answer.status_code == 201
     assert answer.headers["location"] == f"/api/tasks/{task['id']}"
@@ -69,16 +69,18 @@ async def test_a_ticket_becomes_a_task_that_can_be_viewed(client: httpx.AsyncCli
     assert shown["status"] in {"pending", "in_progress"}
 
 
-async def test_the_submitter_is_identified_by_the_kernel_and_recorded(client: httpx.AsyncClient, desk: Desk) -> None:
-    task_id = await submitted(client, desk)
+async def test_the_submitter_is_identified_by_the_kernel_and_recorded(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    task_id = await submitted(client, daemon)
     entries = (await client.get(f"/api/tasks/{task_id}/journal")).json()["entries"]
     assert entries[0]["event"]["by"].endswith(f" uid:{os.getuid()} pid:{os.getpid()}")
 
 
 async def test_lists_have_the_newest_first_and_are_filtered_by_page_and_status(
-    client: httpx.AsyncClient, desk: Desk
+    client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:
-    made = [await submitted(client, desk, ticket=f"ABC-{number}") for number in range(5)]
+    made = [await submitted(client, daemon, ticket=f"ABC-{number}") for number in range(5)]
     await client.post(f"/api/tasks/{made[2]}/cancel")
     first = (await client.get("/api/tasks", params={"limit": 3})).json()
     second = (await client.get("/api/tasks", params={"limit": 3, "cursor": first["nextCursor"]})).json()
@@ -99,15 +101,15 @@ async def test_an_invalid_cursor_is_refused_with_a_description_of_a_valid_one(
 
 
 async def test_a_task_is_found_by_its_id_a_prefix_of_it_and_its_ticket_if_only_one_matches(
-    client: httpx.AsyncClient, desk: Desk
+    client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:
-    one = await submitted(client, desk, ticket="ABC-1")
-    await submitted(client, desk, ticket="ABC-12")
+    one = await submitted(client, daemon, ticket="ABC-1")
+    await submitted(client, daemon, ticket="ABC-12")
     assert (await client.get("/api/tasks/ABC-1")).json()["id"] == one
     assert (await client.get(f"/api/tasks/{one[:-1]}")).json()["id"] == one
     ambiguous = await client.get("/api/tasks/ABC")
     assert (ambiguous.status_code, len(ambiguous.json()["candidates"])) == (409, 2)
-    again = await submitted(client, desk, ticket="ABC-1")
+    again = await submitted(client, daemon, ticket="ABC-1")
     assert (await client.get("/api/tasks/ABC-1")).status_code == 409
     await client.post(f"/api/tasks/{one}/cancel")
     assert (await client.get("/api/tasks/ABC-1")).json()["id"] == again
@@ -121,9 +123,9 @@ async def test_a_missing_task_is_a_problem_document(client: httpx.AsyncClient, n
 
 
 async def test_an_action_that_the_state_does_not_allow_is_refused_with_the_allowed_ones(
-    client: httpx.AsyncClient, desk: Desk
+    client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:
-    first, second = await submitted(client, desk), await submitted(client, desk)
+    first, second = await submitted(client, daemon), await submitted(client, daemon)
     answer = await client.post(f"/api/tasks/{second}/resume")
     assert (answer.status_code, answer.json()["taskStatus"]) == (409, "pending")
     assert answer.json()["allowed"] == ["pause", "cancel"]
@@ -136,8 +138,8 @@ async def test_an_action_that_the_state_does_not_allow_is_refused_with_the_allow
     )
 
 
-async def test_repeated_requests_are_not_errors(client: httpx.AsyncClient, desk: Desk) -> None:
-    task = await submitted(client, desk)
+async def test_repeated_requests_are_not_errors(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    task = await submitted(client, daemon)
     for action, paused in (("pause", True), ("pause", True), ("resume", False), ("resume", False)):
         answer = await client.post(f"/api/tasks/{task}/{action}")
         assert (answer.status_code, answer.json()["agent"]["blockedBy"]) == (200, "user" if paused else None)
@@ -166,13 +168,13 @@ async def test_repeated_requests_are_not_errors(client: httpx.AsyncClient, desk:
     ],
 )
 async def test_a_ticket_that_cannot_be_accepted_leaves_nothing_behind(
-    client: httpx.AsyncClient, desk: Desk, wrong: Mapping[str, object], status: int
+    client: httpx.AsyncClient, daemon: InProcessDaemon, wrong: Mapping[str, object], status: int
 ) -> None:
-    body = json.dumps({**ticket(desk), **wrong})
+    body = json.dumps({**ticket(daemon), **wrong})
     answer = await client.post("/api/tasks", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     assert answer.json()["detail"]
-    assert list(desk.store.files.root.iterdir()) == []
+    assert list(daemon.store.files.root.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -192,32 +194,34 @@ async def test_a_body_that_is_not_json_is_refused_as_such(
     assert says in answer.json()["detail"]
 
 
-async def test_the_same_key_gives_the_same_task_also_after_a_restart(desk: Desk) -> None:
+async def test_the_same_key_gives_the_same_task_also_after_a_restart(daemon: InProcessDaemon) -> None:
     headers = {"Idempotency-Key": "one"}
-    async with at_work(desk) as client:
-        both = await asyncio.gather(*(client.post("/api/tasks", json=ticket(desk), headers=headers) for _ in range(2)))
+    async with serving(daemon) as client:
+        both = await asyncio.gather(
+            *(client.post("/api/tasks", json=ticket(daemon), headers=headers) for _ in range(2))
+        )
         assert both[0].json()["id"] == both[1].json()["id"]
-    desk.store.close()
-    anew = desk_at(desk.settings.data_dir)
+    daemon.store.close()
+    anew = create_daemon(daemon.settings.data_dir)
     anew.supervisor.recover(anew.store.load(both[0].json()["id"], keep_open=True).task)
-    async with at_work(anew) as client:
-        again = await client.post("/api/tasks", json=ticket(desk), headers=headers)
+    async with serving(anew) as client:
+        again = await client.post("/api/tasks", json=ticket(daemon), headers=headers)
         assert again.json()["id"] == both[0].json()["id"]
-        other = await client.post("/api/tasks", json=ticket(desk, text="Something else"), headers=headers)
+        other = await client.post("/api/tasks", json=ticket(daemon, text="Something else"), headers=headers)
         assert (other.status_code, other.json()["type"]) == (409, "urn:orchestrator:problem:key-taken")
     anew.store.close()
 
 
-async def test_a_refused_ticket_leaves_its_key_free(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_a_refused_ticket_leaves_its_key_free(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
     headers = {"Idempotency-Key": "one"}
-    assert (await client.post("/api/tasks", json=ticket(desk, pipeline="none"), headers=headers)).status_code == 422
-    assert (await client.post("/api/tasks", json=ticket(desk), headers=headers)).status_code == 201
+    assert (await client.post("/api/tasks", json=ticket(daemon, pipeline="none"), headers=headers)).status_code == 422
+    assert (await client.post("/api/tasks", json=ticket(daemon), headers=headers)).status_code == 201
 
 
 async def test_every_write_happens_once_under_a_key_and_is_answered_as_the_first_time(
-    client: httpx.AsyncClient, desk: Desk
+    client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:
-    task, key = await submitted(client, desk), {"Idempotency-Key": "one"}
+    task, key = await submitted(client, daemon), {"Idempotency-Key": "one"}
     paused = await client.post(f"/api/tasks/{task}/pause", headers=key)
     await client.post(f"/api/tasks/{task}/resume")
     again = await client.post(f"/api/tasks/{task}/pause", headers=key)
@@ -226,7 +230,7 @@ async def test_every_write_happens_once_under_a_key_and_is_answered_as_the_first
         paused.content,
         "application/json",
     )
-    assert not desk.supervisor.tasks[task].is_paused
+    assert not daemon.supervisor.tasks[task].is_paused
     for verb, path in (("POST", "cancel"), ("POST", "pause?now"), ("PATCH", "")):
         other = await client.request(verb, f"/api/tasks/{task}/{path}".rstrip("/"), headers=key, json={})
         assert (other.status_code, other.json()["type"]) == (409, "urn:orchestrator:problem:key-taken")
@@ -238,44 +242,44 @@ async def test_every_write_happens_once_under_a_key_and_is_answered_as_the_first
 
 @pytest.mark.parametrize("wrong", [{"content": "{", "headers": {"Content-Type": "application/json"}}, {"json": {}}])
 async def test_a_malformed_request_leaves_its_key_free(
-    client: httpx.AsyncClient, desk: Desk, wrong: dict[str, Any]
+    client: httpx.AsyncClient, daemon: InProcessDaemon, wrong: dict[str, Any]
 ) -> None:
-    path, key = f"/api/tasks/{await submitted(client, desk)}", {"Idempotency-Key": "one"}
+    path, key = f"/api/tasks/{await submitted(client, daemon)}", {"Idempotency-Key": "one"}
     refused = await client.patch(path, **{**wrong, "headers": {**wrong.get("headers", {}), **key}})
     assert refused.status_code == 400
     assert (await client.patch(path, json={"priority": "high"}, headers=key)).json()["priority"] == "high"
 
 
-async def test_every_write_requires_a_key(desk: Desk) -> None:
+async def test_every_write_requires_a_key(daemon: InProcessDaemon) -> None:
     writes = {
         (verb, path): [given["name"].lower() for given in said.get("parameters", ())]
-        for path, verbs in create_app(desk.service).openapi()["paths"].items()
+        for path, verbs in create_app(daemon.service).openapi()["paths"].items()
         for verb, said in verbs.items()
         if verb != "get"
     }
     assert len(writes) > 20
     assert [write for write, given in writes.items() if given.count("idempotency-key") != 1] == []
-    desk.store.close()
+    daemon.store.close()
 
 
 async def test_no_agent_controls_its_own_daemon_not_even_without_its_marker(
-    client: httpx.AsyncClient, desk: Desk
+    client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:
-    task = await submitted(client, desk)
-    marked = {MARKER: str(desk.store.files.path_of(task) / "agents/1")}
+    task = await submitted(client, daemon)
+    marked = {MARKER: str(daemon.store.files.path_of(task) / "agents/1")}
     cleared = ["sh", "-c", "env -u " + MARKER + ' "$@"; exit $?', "sh"]
     cancel = f"/api/tasks/{task}/cancel"
-    assert await status_seen_by([], desk, "POST", cancel, marked) == 403
-    assert await status_seen_by(cleared, desk, "POST", cancel, marked) == 403
-    assert await status_seen_by([], desk, "GET", "/healthz", marked) == 200
-    assert await status_seen_by([], desk, "POST", cancel, {MARKER: "/another/daemon/tasks/x/agents/1"}) == 200
+    assert await status_for_child([], daemon, "POST", cancel, marked) == 403
+    assert await status_for_child(cleared, daemon, "POST", cancel, marked) == 403
+    assert await status_for_child([], daemon, "GET", "/healthz", marked) == 200
+    assert await status_for_child([], daemon, "POST", cancel, {MARKER: "/another/daemon/tasks/x/agents/1"}) == 200
 
 
 async def test_a_run_that_cleared_its_environment_is_identified_by_its_holder(
-    client: httpx.AsyncClient, desk: Desk, tmp_path: Path
+    client: httpx.AsyncClient, daemon: InProcessDaemon, tmp_path: Path
 ) -> None:
-    task = await submitted(client, desk)
-    asked = (sys.executable, "-c", ASK, str(desk.settings.socket), "POST", f"/api/tasks/{task}/cancel")
+    task = await submitted(client, daemon)
+    asked = (sys.executable, "-c", REQUEST_PROGRAM, str(daemon.settings.socket), "POST", f"/api/tasks/{task}/cancel")
     stage = Stage(tmp_path)
     try:
         folder = await stage.start(("env", "-i", *asked))
@@ -286,36 +290,36 @@ async def test_a_run_that_cleared_its_environment_is_identified_by_its_holder(
         stage.clear()
 
 
-async def test_the_socket_is_private_and_removed_at_the_end(desk: Desk) -> None:
-    path = desk.settings.socket
-    async with at_work(desk) as client:
+async def test_the_socket_is_private_and_removed_at_the_end(daemon: InProcessDaemon) -> None:
+    path = daemon.settings.socket
+    async with serving(daemon) as client:
         assert (await client.get("/healthz")).json() == {"status": "ok"}
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         with pytest.raises(SocketRefused, match="another daemon"):
-            make_server(create_app(desk.service), path, lambda: None)
+            make_server(create_app(daemon.service), path, lambda: None)
     assert not path.exists()
-    desk.store.close()
+    daemon.store.close()
 
 
-async def test_a_dead_daemons_socket_is_replaced_and_anything_else_is_left_alone(desk: Desk) -> None:
-    path = desk.settings.socket
+async def test_a_dead_daemons_socket_is_replaced_and_anything_else_is_left_alone(daemon: InProcessDaemon) -> None:
+    path = daemon.settings.socket
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    async with at_work(desk) as client:
+    async with serving(daemon) as client:
         assert (await client.get("/healthz")).status_code == 200
     path.write_text("precious")
     with pytest.raises(SocketRefused, match="not a socket"):
-        make_server(create_app(desk.service), path, lambda: None)
+        make_server(create_app(daemon.service), path, lambda: None)
     assert path.read_text() == "precious"
     with pytest.raises(SocketRefused, match="bytes"):
-        make_server(create_app(desk.service), desk.settings.data_dir / ("x" * 120), lambda: None)
-    desk.store.close()
+        make_server(create_app(daemon.service), daemon.settings.data_dir / ("x" * 120), lambda: None)
+    daemon.store.close()
 
 
 async def test_the_status_names_the_tasks_that_hold_places_and_those_that_wait(
-    client: httpx.AsyncClient, desk: Desk
+    client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:
-    first, second = await submitted(client, desk), await submitted(client, desk)
+    first, second = await submitted(client, daemon), await submitted(client, daemon)
     status = (await client.get("/api/status")).json()
     assert (status["health"], status["pid"], status["placesTaken"]) == ("ok", os.getpid(), 1)
     assert [task["id"] for task in status["queue"]] == [second]
@@ -325,8 +329,8 @@ async def test_the_status_names_the_tasks_that_hold_places_and_those_that_wait(
     assert why["next"]
 
 
-async def test_the_journal_can_be_read_from_a_decision_on(client: httpx.AsyncClient, desk: Desk) -> None:
-    task = await submitted(client, desk)
+async def test_the_journal_can_be_read_from_a_decision_on(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    task = await submitted(client, daemon)
     await client.post(f"/api/tasks/{task}/cancel")
     whole = (await client.get(f"/api/tasks/{task}/journal")).json()
     assert [entry["trigger"] for entry in whole["entries"]] == ["TaskSubmitted", "TaskAdmitted", "CancelRequested"]
@@ -337,9 +341,11 @@ async def test_the_journal_can_be_read_from_a_decision_on(client: httpx.AsyncCli
     assert (state["task_id"], state["status"], state["schema_version"]) == (task, "cancelled", 2)
 
 
-async def test_artifacts_are_the_files_of_the_tasks_folder_and_no_others(client: httpx.AsyncClient, desk: Desk) -> None:
-    task = await submitted(client, desk)
-    folder = desk.store.files.path_of(task)
+async def test_artifacts_are_the_files_of_the_tasks_folder_and_no_others(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    task = await submitted(client, daemon)
+    folder = daemon.store.files.path_of(task)
     (folder / "plan.md").write_text(f"# Plan\nuse {SECRET}\n")
     (folder / "stolen.md").symlink_to("/etc/passwd")
     listed = (await client.get(f"/api/tasks/{task}/artifacts")).json()["artifacts"]
@@ -351,10 +357,10 @@ async def test_artifacts_are_the_files_of_the_tasks_folder_and_no_others(client:
 
 
 async def test_a_transcript_is_read_by_offset_as_text_and_without_secrets(
-    client: httpx.AsyncClient, desk: Desk
+    client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:
-    task = await submitted(client, desk)
-    folder = desk.store.files.path_of(task) / "agents/1"
+    task = await submitted(client, daemon)
+    folder = daemon.store.files.path_of(task) / "agents/1"
     folder.mkdir(parents=True)
     said = {"type": "assistant", "message": {"content": [{"type": "text", "text": f"the key is {SECRET}"}]}}
     first = orjson.dumps(said) + b"\n"
@@ -373,16 +379,16 @@ async def test_a_transcript_is_read_by_offset_as_text_and_without_secrets(
     assert (await client.get(f"/api/tasks/{task}/agents/2/transcript")).status_code == 404
 
 
-async def test_ended_tasks_are_found_after_a_restart_and_damaged_ones_are_named(desk: Desk) -> None:
-    async with at_work(desk) as client:
-        task = await submitted(client, desk, ticket="OLD-1")
+async def test_ended_tasks_are_found_after_a_restart_and_damaged_ones_are_named(daemon: InProcessDaemon) -> None:
+    async with serving(daemon) as client:
+        task = await submitted(client, daemon, ticket="OLD-1")
         await client.post(f"/api/tasks/{task}/cancel")
-    desk.store.close()
-    (desk.store.files.root / "broken").mkdir()
-    (desk.store.files.root / "broken" / "journal.jsonl").write_text("torn")
-    anew = desk_at(desk.settings.data_dir)
+    daemon.store.close()
+    (daemon.store.files.root / "broken").mkdir()
+    (daemon.store.files.root / "broken" / "journal.jsonl").write_text("torn")
+    anew = create_daemon(daemon.settings.data_dir)
     anew.supervisor.ended[task] = TaskStatus.CANCELLED
-    async with at_work(anew) as client:
+    async with serving(anew) as client:
         page = (await client.get("/api/tasks")).json()
         assert [(line["id"], line["status"]) for line in page["tasks"]] == [(task, "cancelled")]
         assert "broken" in page["unreadable"][0]
@@ -390,22 +396,24 @@ async def test_ended_tasks_are_found_after_a_restart_and_damaged_ones_are_named(
     anew.store.close()
 
 
-async def test_a_full_disk_is_reported_as_such_and_nothing_has_changed(client: httpx.AsyncClient, desk: Desk) -> None:
-    task = await submitted(client, desk)
-    before = desk.supervisor.tasks[task]
+async def test_a_full_disk_is_reported_as_such_and_nothing_has_changed(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    task = await submitted(client, daemon)
+    before = daemon.supervisor.tasks[task]
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    full = (desk.store.files.path_of(task) / "journal.jsonl").stat().st_size
+    full = (daemon.store.files.path_of(task) / "journal.jsonl").stat().st_size
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (full, hard))
         paused = await client.post(f"/api/tasks/{task}/pause")
         resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
-        handed_in = await client.post("/api/tasks", json=ticket(desk))
+        handed_in = await client.post("/api/tasks", json=ticket(daemon))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     for answer in (paused, handed_in):
         assert (answer.status_code, answer.json()["type"]) == (507, "urn:orchestrator:problem:not-committed")
-    assert desk.supervisor.tasks == {task: before}
-    assert [folder.name for folder in desk.store.files.root.iterdir()] == [task]
+    assert daemon.supervisor.tasks == {task: before}
+    assert [folder.name for folder in daemon.store.files.root.iterdir()] == [task]
 
 
 async def test_pipelines_and_roles_are_shown_as_declared(client: httpx.AsyncClient) -> None:
@@ -433,13 +441,15 @@ async def test_a_request_that_grows_too_large_in_transfer_is_refused_as_such(cli
     assert (answer.status_code, answer.json()["type"]) == (413, "urn:orchestrator:problem:too-large")
 
 
-async def test_the_daemon_is_ready_until_it_stops(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_the_daemon_is_ready_until_it_stops(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
     assert (await client.get("/readyz")).status_code == 200
-    desk.supervisor.room = Capacity(draining=True)
+    daemon.supervisor.capacity = Capacity(draining=True)
     assert (await client.get("/readyz")).status_code == 503
     assert (await client.get("/healthz")).status_code == 200
 
 
-async def test_the_failures_of_a_task_can_be_requested_separately(client: httpx.AsyncClient, desk: Desk) -> None:
-    task = await submitted(client, desk)
+async def test_the_failures_of_a_task_can_be_requested_separately(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    task = await submitted(client, daemon)
     assert (await client.get(f"/api/tasks/{task}/failures")).json() == {"total": 0, "entries": []}

@@ -29,8 +29,8 @@ from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.checkpoints import Checkpoints, NotAtRest, NothingSaved
 from orchestrator.workspaces.clone import WorkspaceError
 from orchestrator.workspaces.workspace import DeliveryError, Workspace
+from tests.fakes.recording_executor import RecordingExecutor
 from tests.fakes.repositories import commit, git, repository
-from tests.fakes.still_executor import StillExecutor
 from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
 
@@ -38,7 +38,7 @@ PATIENCE = 60.0
 TASK = "T-1"
 
 
-class Hands(StillExecutor):
+class Hands(RecordingExecutor):
     """An executor that only saves checkpoints, as the dispatcher does."""
 
     def __init__(self, checkpoints: Checkpoints) -> None:
@@ -51,7 +51,7 @@ class Hands(StillExecutor):
             self.working.add(asyncio.get_running_loop().create_task(self.checkpoints.take(task.id)))
 
 
-class House:
+class CheckpointHarness:
     """A task in the worktree of a real repository with its loop running."""
 
     def __init__(self, folder: Path) -> None:
@@ -121,29 +121,29 @@ class House:
 
 
 @asynccontextmanager
-async def at_work(folder: Path) -> AsyncIterator[House]:
-    house = House(folder)
-    loop = asyncio.create_task(house.supervisor.run())
+async def at_work(folder: Path) -> AsyncIterator[CheckpointHarness]:
+    harness = CheckpointHarness(folder)
+    loop = asyncio.create_task(harness.supervisor.run())
     try:
-        await house.begin()
-        yield house
+        await harness.begin()
+        yield harness
         assert not loop.done()
     finally:
         loop.cancel()
         with suppress(asyncio.CancelledError):
             await loop
-        house.store.close()
+        harness.store.close()
 
 
 async def test_a_checkpoint_has_all_that_recovery_needs_and_no_value_of_the_environment(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        run = house.folder / "agents/0"
+    async with at_work(tmp_path) as harness:
+        run = harness.folder / "agents/0"
         run.mkdir(parents=True)
         (run / "spec.json").write_text(json.dumps({"env": {"TOKEN": "hunter2", "PATH": "/bin", "E\x1b": ""}}))
-        (house.folder / "plan.md").write_text("## Step 1\n")
-        house.write("work\n")
-        one = await house.taken(Reason.FREEZE)
-        path = house.folder / f"checkpoints/{one.number:06d}.json"
+        (harness.folder / "plan.md").write_text("## Step 1\n")
+        harness.write("work\n")
+        one = await harness.taken(Reason.FREEZE)
+        path = harness.folder / f"checkpoints/{one.number:06d}.json"
         assert path.stat().st_mode & 0o777 == 0o600
         assert (one.reason, one.environment, one.artifacts) == (
             Reason.FREEZE,
@@ -151,183 +151,183 @@ async def test_a_checkpoint_has_all_that_recovery_needs_and_no_value_of_the_envi
             ("plan.md",),
         )
         assert one.work is not None
-        assert (one.work.head, one.work.files, one.work.added, one.work.removed) == (house.base, 1, 1, 1)
-        assert house.refs() == {one.number}
+        assert (one.work.head, one.work.files, one.work.added, one.work.removed) == (harness.base, 1, 1, 1)
+        assert harness.refs() == {one.number}
         document = orjson.loads(path.read_bytes())
         assert "hunter2" not in path.read_text()
-        assert document["state"]["seq"] == house.task.seq
-        assert list(lines(house.folder))[-1]["trigger"] == "CheckpointSaved"
+        assert document["state"]["seq"] == harness.task.seq
+        assert list(lines(harness.folder))[-1]["trigger"] == "CheckpointSaved"
 
 
 async def test_a_burst_makes_one_checkpoint_and_requests_meanwhile_one_more(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
+    async with at_work(tmp_path) as harness:
         for reason in (Reason.ERROR, Reason.PHASE, Reason.LIMIT):
-            house.hands.checkpoint(house.task, reason)
-        await house.settled()
-        assert [one.reason for one in house.kept()] == [Reason.LIMIT]
-        house.hands.checkpoint(house.task, Reason.ERROR)
+            harness.hands.checkpoint(harness.task, reason)
+        await harness.settled()
+        assert [one.reason for one in harness.kept()] == [Reason.LIMIT]
+        harness.hands.checkpoint(harness.task, Reason.ERROR)
         await asyncio.sleep(0)  # the first one is in progress now
-        house.hands.checkpoint(house.task, Reason.PHASE)
-        house.hands.checkpoint(house.task, Reason.USER)
-        await house.settled()
-        assert [one.reason for one in house.kept()] == [Reason.USER, Reason.ERROR, Reason.LIMIT]
+        harness.hands.checkpoint(harness.task, Reason.PHASE)
+        harness.hands.checkpoint(harness.task, Reason.USER)
+        await harness.settled()
+        assert [one.reason for one in harness.kept()] == [Reason.USER, Reason.ERROR, Reason.LIMIT]
 
 
 async def test_decisions_that_need_a_checkpoint_get_it(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        look = next(command for _, command in house.hands.asked if isinstance(command, do.LookAtGate))
-        await house.told(events.CommandFailed(at=START, command=look, reason="no room"))
-        assert house.task.status is TaskStatus.BLOCKED
-        assert [one.reason for one in house.kept()] == [Reason.ERROR]
+    async with at_work(tmp_path) as harness:
+        look = next(command for _, command in harness.hands.asked if isinstance(command, do.LookAtGate))
+        await harness.told(events.CommandFailed(at=START, command=look, reason="no room"))
+        assert harness.task.status is TaskStatus.BLOCKED
+        assert [one.reason for one in harness.kept()] == [Reason.ERROR]
 
 
 async def test_the_newest_ten_and_the_pinned_ones_are_kept_with_their_refs(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
+    async with at_work(tmp_path) as harness:
         numbers = []
         for count in range(KEPT + 4):
-            house.write(f"{count}\n")
-            numbers.append((await house.taken()).number)
+            harness.write(f"{count}\n")
+            numbers.append((await harness.taken()).number)
             if count == 1:
-                assert house.checkpoints.pin(house.task, numbers[1], pinned=True).pinned
-        kept = {one.number for one in house.kept()}
+                assert harness.checkpoints.pin(harness.task, numbers[1], pinned=True).pinned
+        kept = {one.number for one in harness.kept()}
         assert kept == {numbers[1], *numbers[-KEPT:]}
-        await house.taken()
-        assert house.refs() >= {one.number for one in house.kept()}
-        assert len(house.refs()) <= KEPT + 2, "the refs of the others are removed with the next one"
-        assert not house.checkpoints.pin(house.task, numbers[1], pinned=False).pinned
-        house.store.release(TASK)
-        assert house.store.load(TASK).task == house.task
+        await harness.taken()
+        assert harness.refs() >= {one.number for one in harness.kept()}
+        assert len(harness.refs()) <= KEPT + 2, "the refs of the others are removed with the next one"
+        assert not harness.checkpoints.pin(harness.task, numbers[1], pinned=False).pinned
+        harness.store.release(TASK)
+        assert harness.store.load(TASK).task == harness.task
 
 
 async def test_unchanged_work_is_kept_as_the_same_commit(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        house.write("work\n")
-        first, second = await house.taken(), await house.taken()
+    async with at_work(tmp_path) as harness:
+        harness.write("work\n")
+        first, second = await harness.taken(), await harness.taken()
         assert first.work == second.work
         assert first.number != second.number
 
 
 async def test_a_worktree_that_cannot_be_read_costs_only_the_work(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        (house.worktree / ".git").rename(house.worktree / "moved")
-        one = await house.taken()
+    async with at_work(tmp_path) as harness:
+        (harness.worktree / ".git").rename(harness.worktree / "moved")
+        one = await harness.taken()
         assert one.work is None
         with pytest.raises(NothingSaved):
-            await house.checkpoints.restore(house.task, one.number)
+            await harness.checkpoints.restore(harness.task, one.number)
 
 
 async def test_a_damaged_checkpoint_is_ignored_and_affects_no_other(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        first, second = await house.taken(), await house.taken()
-        path = house.folder / f"checkpoints/{first.number:06d}.json"
+    async with at_work(tmp_path) as harness:
+        first, second = await harness.taken(), await harness.taken()
+        path = harness.folder / f"checkpoints/{first.number:06d}.json"
         path.write_bytes(path.read_bytes().replace(b"interval", b"Interval"))
-        (house.folder / "checkpoints/000999.json").symlink_to("/etc/passwd")
-        assert [one.number for one in house.kept()] == [second.number]
-        for act in (house.checkpoints.found, lambda task, n: house.checkpoints.pin(task, n, pinned=True)):
+        (harness.folder / "checkpoints/000999.json").symlink_to("/etc/passwd")
+        assert [one.number for one in harness.kept()] == [second.number]
+        for act in (harness.checkpoints.found, lambda task, n: harness.checkpoints.pin(task, n, pinned=True)):
             with pytest.raises(NoSuchCheckpoint, match="checkpoints list T-1"):
-                act(house.task, first.number)
+                act(harness.task, first.number)
 
 
 async def test_a_disk_that_refuses_checkpoints_blocks_nothing_else(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        (house.folder / "checkpoints").touch()
-        house.hands.checkpoint(house.task, Reason.INTERVAL)
-        await house.settled()
-        assert house.kept() == []
-        assert list(lines(house.folder))[-1]["trigger"] == "CheckpointSaved"
+    async with at_work(tmp_path) as harness:
+        (harness.folder / "checkpoints").touch()
+        harness.hands.checkpoint(harness.task, Reason.INTERVAL)
+        await harness.settled()
+        assert harness.kept() == []
+        assert list(lines(harness.folder))[-1]["trigger"] == "CheckpointSaved"
 
 
 async def test_saved_work_is_restored_as_a_branch_and_nothing_else_of_the_repository_changes(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        house.write("work\n")
-        (house.worktree / "new.txt").write_text("untracked\n")
-        one = await house.taken()
-        before = git(house.repo, "for-each-ref"), git(house.repo, "status", "--porcelain")
-        done = await house.checkpoints.restore(house.task, one.number)
+    async with at_work(tmp_path) as harness:
+        harness.write("work\n")
+        (harness.worktree / "new.txt").write_text("untracked\n")
+        one = await harness.taken()
+        before = git(harness.repo, "for-each-ref"), git(harness.repo, "status", "--porcelain")
+        done = await harness.checkpoints.restore(harness.task, one.number)
         assert done.branch == f"orchestrator/T-1/checkpoint-{one.number}"
-        assert git(house.repo, "show", f"{done.branch}:new.txt") == "untracked"
-        assert git(house.repo, "rev-parse", f"{done.branch}^") == house.base
-        assert (await house.checkpoints.restore(house.task, one.number)).already
-        git(house.repo, "branch", "-D", done.branch)
-        assert (git(house.repo, "for-each-ref"), git(house.repo, "status", "--porcelain")) == before
-        assert (await house.checkpoints.restore(house.task, one.number, "mine/now")).branch == "mine/now"
+        assert git(harness.repo, "show", f"{done.branch}:new.txt") == "untracked"
+        assert git(harness.repo, "rev-parse", f"{done.branch}^") == harness.base
+        assert (await harness.checkpoints.restore(harness.task, one.number)).already
+        git(harness.repo, "branch", "-D", done.branch)
+        assert (git(harness.repo, "for-each-ref"), git(harness.repo, "status", "--porcelain")) == before
+        assert (await harness.checkpoints.restore(harness.task, one.number, "mine/now")).branch == "mine/now"
 
 
 @pytest.mark.parametrize("name", ["-d", "a..b", "a b", "x\n", "a.lock", "\x1b", "@{"])
 async def test_an_invalid_branch_name_is_refused(tmp_path: Path, name: str) -> None:
-    async with at_work(tmp_path) as house:
-        one = await house.taken()
+    async with at_work(tmp_path) as harness:
+        one = await harness.taken()
         with pytest.raises(WorkspaceError, match="is not a valid branch name"):
-            await house.checkpoints.restore(house.task, one.number, name)
+            await harness.checkpoints.restore(harness.task, one.number, name)
 
 
 async def test_a_branch_of_the_user_is_never_moved(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        one = await house.taken()
-        mine = commit(house.repo, {"a.txt": "mine\n"})
+    async with at_work(tmp_path) as harness:
+        one = await harness.taken()
+        mine = commit(harness.repo, {"a.txt": "mine\n"})
         with pytest.raises(DeliveryError, match="has a branch main already"):
-            await house.checkpoints.restore(house.task, one.number, "main")
-        assert git(house.repo, "rev-parse", "main") == mine
+            await harness.checkpoints.restore(harness.task, one.number, "main")
+        assert git(harness.repo, "rev-parse", "main") == mine
 
 
 async def test_work_replaced_in_place_is_kept_for_good(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        house.write("then\n")
-        one = await house.taken()
-        house.write("now\n")
-        (house.worktree / "new.txt").write_text("now too\n")
-        await house.inbox.request(TASK, events.PauseRequested(at=START))
-        before = await house.checkpoints.restore_in_place(house.task, one.number)
-        assert (house.worktree / "a.txt").read_text() == "then\n"
-        assert not (house.worktree / "new.txt").exists()
+    async with at_work(tmp_path) as harness:
+        harness.write("then\n")
+        one = await harness.taken()
+        harness.write("now\n")
+        (harness.worktree / "new.txt").write_text("now too\n")
+        await harness.inbox.request(TASK, events.PauseRequested(at=START))
+        before = await harness.checkpoints.restore_in_place(harness.task, one.number)
+        assert (harness.worktree / "a.txt").read_text() == "then\n"
+        assert not (harness.worktree / "new.txt").exists()
         assert (before.pinned, before.reason) == (True, Reason.USER)
-        await house.checkpoints.restore_in_place(house.task, before.number)
-        assert (house.worktree / "a.txt").read_text() == "now\n"
-        assert (house.worktree / "new.txt").read_text() == "now too\n"
+        await harness.checkpoints.restore_in_place(harness.task, before.number)
+        assert (harness.worktree / "a.txt").read_text() == "now\n"
+        assert (harness.worktree / "new.txt").read_text() == "now too\n"
 
 
 async def test_restoring_in_place_is_refused_while_an_agent_lives_or_may_start(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        one = await house.taken()
-        house.write("now\n")
+    async with at_work(tmp_path) as harness:
+        one = await harness.taken()
+        harness.write("now\n")
         with pytest.raises(NotAtRest, match="blocked, or paused with its agent ended"):
-            await house.checkpoints.restore_in_place(house.task, one.number)
-        assert (house.worktree / "a.txt").read_text() == "now\n"
+            await harness.checkpoints.restore_in_place(harness.task, one.number)
+        assert (harness.worktree / "a.txt").read_text() == "now\n"
 
 
 async def test_a_resume_that_comes_first_takes_precedence_over_a_restore(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        one = await house.taken()
-        house.write("now\n")
-        paused = await house.inbox.request(TASK, events.PauseRequested(at=START))
-        async with house.turns.turn(TASK):
-            restoring = asyncio.create_task(house.checkpoints.restore_in_place(paused, one.number))
-            await house.told(events.ResumeRequested(at=START, blocked_by=PauseReason.USER))
-            assert not house.task.is_paused
+    async with at_work(tmp_path) as harness:
+        one = await harness.taken()
+        harness.write("now\n")
+        paused = await harness.inbox.request(TASK, events.PauseRequested(at=START))
+        async with harness.turns.turn(TASK):
+            restoring = asyncio.create_task(harness.checkpoints.restore_in_place(paused, one.number))
+            await harness.told(events.ResumeRequested(at=START, blocked_by=PauseReason.USER))
+            assert not harness.task.is_paused
         with pytest.raises(NotAtRest):
             await restoring
-        assert (house.worktree / "a.txt").read_text() == "now\n"
+        assert (harness.worktree / "a.txt").read_text() == "now\n"
 
 
 async def test_work_that_could_not_be_saved_is_not_replaced(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        one = await house.taken()
-        paused = await house.inbox.request(TASK, events.PauseRequested(at=START))
-        (house.worktree / ".git").rename(house.worktree / "moved")
-        house.write("now\n")
+    async with at_work(tmp_path) as harness:
+        one = await harness.taken()
+        paused = await harness.inbox.request(TASK, events.PauseRequested(at=START))
+        (harness.worktree / ".git").rename(harness.worktree / "moved")
+        harness.write("now\n")
         with pytest.raises(NothingSaved, match="nothing was changed"):
-            await house.checkpoints.restore_in_place(paused, one.number)
-        assert (house.worktree / "a.txt").read_text() == "now\n"
+            await harness.checkpoints.restore_in_place(paused, one.number)
+        assert (harness.worktree / "a.txt").read_text() == "now\n"
 
 
 async def test_a_checkpoint_of_a_task_that_ended_meanwhile_leaves_nothing_behind(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        house.hands.checkpoint(house.task, Reason.INTERVAL)
+    async with at_work(tmp_path) as harness:
+        harness.hands.checkpoint(harness.task, Reason.INTERVAL)
         await asyncio.sleep(0)  # the first one is in progress now
-        await house.inbox.request(TASK, events.CancelRequested(at=START))
-        await house.settled()
-        assert TASK not in house.supervisor.tasks
-        assert list(lines(house.folder))[-1]["trigger"] == "CancelRequested"
+        await harness.inbox.request(TASK, events.CancelRequested(at=START))
+        await harness.settled()
+        assert TASK not in harness.supervisor.tasks
+        assert list(lines(harness.folder))[-1]["trigger"] == "CancelRequested"
 
 
 def lost_journal(folder: Path) -> None:
@@ -343,10 +343,10 @@ def damaged_files(folder: Path) -> None:
 async def test_a_task_whose_journal_is_lost_continues_from_the_newest_remaining_state(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    async with at_work(tmp_path) as house:
-        await house.taken()
-        before = house.task
-    damage(house.folder)
+    async with at_work(tmp_path) as harness:
+        await harness.taken()
+        before = harness.task
+    damage(harness.folder)
     store = FolderStore(tmp_path / "data")
     with pytest.raises(StoreError):
         store.load(TASK)
@@ -360,22 +360,22 @@ async def test_a_task_whose_journal_is_lost_continues_from_the_newest_remaining_
     store.commit(before, after, events.AlarmRang(at=START))
     store.release(TASK)
     assert store.load(TASK).task == after
-    assert [line["seq"] for line in lines(house.folder)] == [before.seq, after.seq]
+    assert [line["seq"] for line in lines(harness.folder)] == [before.seq, after.seq]
     with pytest.raises(NothingLost):
         recover(store, TASK, full_pipeline(), START)
     store.close()
 
 
 async def test_without_any_state_the_progress_of_the_task_is_reported_and_nothing_is_changed(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as house:
-        last = commit(house.worktree, {"a.txt": "two\n"})
-        await house.taken()
-        assert house.workspace.git_of(TASK).run("rev-parse", "refs/orchestrator/T-1/head").strip() == last
-        shutil.rmtree(house.folder / "checkpoints")
-    damaged_files(house.folder)
-    names = sorted(path.name for path in house.folder.iterdir())
+    async with at_work(tmp_path) as harness:
+        last = commit(harness.worktree, {"a.txt": "two\n"})
+        await harness.taken()
+        assert harness.workspace.git_of(TASK).run("rev-parse", "refs/orchestrator/T-1/head").strip() == last
+        shutil.rmtree(harness.folder / "checkpoints")
+    damaged_files(harness.folder)
+    names = sorted(path.name for path in harness.folder.iterdir())
     store = FolderStore(tmp_path / "data")
     with pytest.raises(NoStateLeft, match="had reached IMPLEMENTATION, with 1 commits; `git fetch "):
         recover(store, TASK, full_pipeline(), START)
-    assert sorted(path.name for path in house.folder.iterdir()) == names
+    assert sorted(path.name for path in harness.folder.iterdir()) == names
     store.close()

@@ -19,15 +19,15 @@ from orchestrator.core.events.agent_events import (
     AskWithdrawn,
     ErrorClass,
     Outcome,
-    SessionStarted,
+    SessionOpened,
     ToolDenied,
     ToolFinished,
-    TurnFinished,
+    TurnResult,
 )
 from orchestrator.core.task.user_requests import RequestStatus, Subject, UserRequest
 from orchestrator.formats.codec import JsonObject
 from tests.fakes.messages_api import MessagesApi
-from tests.fakes.playwright import Drip, Reply, Say, Scene, Use, in_order
+from tests.fakes.scripted_model import Drip, Reply, Say, Scene, Use, in_order
 from tests.integration.claude_session import Agent, Place, agent
 from tests.integration.test_claude_cli import claude, place
 
@@ -116,7 +116,7 @@ async def test_tools_allowed_by_the_rules_are_not_asked_for_and_others_are(place
         assert (place.outbox / "plan.md").exists()
         assert (place.worktree / "by-bash").exists()
         running.send(driver.answer(line_of(asked), answered(asked, DENY)))
-        assert (await running.next(TurnFinished)).outcome is Outcome.OK
+        assert (await running.next(TurnResult)).outcome is Outcome.OK
         assert await running.end() == 0
     assert [event.ok for event in running.events if isinstance(event, ToolFinished)] == [True, True, True, False]
     assert not [event for event in running.events if isinstance(event, ToolDenied)]
@@ -131,7 +131,7 @@ async def test_a_command_beyond_its_rule_is_asked_for_and_runs_when_allowed(plac
         (asking,) = asking_of_request(asked, 0)
         assert (asking.subject, asking.name) == (Subject.PERMISSION, "Bash")
         running.send(driver.answer(line_of(asked), answered(asked, ALLOW)))
-        await running.next(TurnFinished)
+        await running.next(TurnResult)
         await running.end()
     assert (place.worktree / "made").exists()
 
@@ -143,7 +143,7 @@ async def test_questions_reach_the_user_and_their_answers_the_model(place: Place
         assert (first.text, first.options, second.options) == ("Which alphabet?", ("Latin", "All"), ())
         said = (RequestStatus.ANSWERED, "All"), (RequestStatus.ANSWERED, "Cyrillic,\nand Greek")
         running.send(driver.answer(line_of(asked), answered(asked, *said)))
-        await running.next(TurnFinished)
+        await running.next(TurnResult)
         await running.end()
     assert "AskUserQuestion" in tools_of(api)
     assert '"Which alphabet?"="All", "Which scripts?"="Cyrillic,\nand Greek"' in results(api.scenes)[0]
@@ -171,7 +171,7 @@ async def test_a_plan_is_shown_as_in_its_file_and_the_decision_is_passed_on(plac
             )
             again = await running.next(Asked)
             running.send(driver.answer(line_of(again), answered(again, (RequestStatus.APPROVED, ""))))
-            assert (await running.next(TurnFinished)).outcome is Outcome.OK
+            assert (await running.next(TurnResult)).outcome is Outcome.OK
             await running.end()
     told = results(api.scenes)
     assert "Test first." in told[1]
@@ -184,7 +184,7 @@ async def test_nothing_is_asked_in_an_unattended_task_or_if_the_role_says_so(pla
         with MessagesApi(lambda scene: in_order(scene, WISH, wish, Say("Done."))) as api:
             async with agent(place.driver(api), order) as running:
                 running.say("Begin.")
-                assert (await running.next(TurnFinished)).outcome is Outcome.OK
+                assert (await running.next(TurnResult)).outcome is Outcome.OK
                 await running.end()
         assert not [event for event in running.events if isinstance(event, Asked)]
         assert [event.ok for event in running.events if isinstance(event, ToolFinished)] == [False, False]
@@ -197,14 +197,14 @@ async def test_answers_and_interrupts_may_be_sent_twice_and_too_late(place: Plac
         asked = await running.next(Asked)
         running.send(driver.interrupt("i-1") * 2)
         assert (await running.next(AskWithdrawn)).request_id == asked.request_id
-        assert (await running.next(TurnFinished)).outcome is Outcome.INTERRUPTED
+        assert (await running.next(TurnResult)).outcome is Outcome.INTERRUPTED
         running.send(driver.answer(line_of(asked), answered(asked, ALLOW)) + driver.interrupt("i-2"))
         running.say("Again.")
         asked = await running.next(Asked)
         assert not outside.exists()
         running.send(driver.answer(line_of(asked), answered(asked, ALLOW)) * 2)
         running.send(driver.answer(line_of(asked), answered(asked, DENY)))
-        assert (await running.next(TurnFinished)).outcome is Outcome.OK
+        assert (await running.next(TurnResult)).outcome is Outcome.OK
         assert await running.end() == 0
     assert outside.exists()
     assert [event.ok for event in running.events if isinstance(event, Answered)] == [True] * 3
@@ -218,10 +218,10 @@ async def test_a_turn_sent_right_after_an_interrupt_is_accepted_after_it(place: 
         driver = place.driver(api)
         async with agent(driver, place.order()) as running:
             running.say("Begin.")
-            await running.next(SessionStarted)
+            await running.next(SessionOpened)
             running.send(driver.interrupt("i-1"))
             running.say("Next.")
-            first, second = await running.next(TurnFinished), await running.next(TurnFinished)
+            first, second = await running.next(TurnResult), await running.next(TurnResult)
             await running.end()
     assert [first.outcome, second.outcome, second.text] == [Outcome.INTERRUPTED, Outcome.OK, "Here."]
 
@@ -240,7 +240,7 @@ async def test_the_end_of_input_withdraws_a_question_and_sigterm_does_not(place:
     with MessagesApi(lambda _: Say("Thanks.")) as api:
         async with agent(place.driver(api), replace(order, asks=True, resume=True)) as resumed:
             resumed.say("The answer is: All.")
-            assert (await resumed.next(TurnFinished)).text == "Thanks."
+            assert (await resumed.next(TurnResult)).text == "Thanks."
             await resumed.end()
     assert not [event for event in resumed.events if isinstance(event, Asked)], "nothing is asked again automatically"
 
@@ -253,7 +253,7 @@ async def test_money_is_counted_by_process_and_a_process_without_money_refuses_e
             turns = []
             for _ in range(4):
                 running.say("Go on.")
-                turns.append(await running.next(TurnFinished))
+                turns.append(await running.next(TurnResult))
             assert await running.end() == 1
         assert [turn.error for turn in turns] == [None, None, ErrorClass.BUDGET, ErrorClass.BUDGET]
         spent = turns[-1].cost_usd
@@ -261,7 +261,7 @@ async def test_money_is_counted_by_process_and_a_process_without_money_refuses_e
         assert calls == 3, "the last turn reached no model"
         async with agent(driver, replace(order, resume=True)) as resumed:
             resumed.say("Go on.")
-            turn = await resumed.next(TurnFinished)
+            turn = await resumed.next(TurnResult)
             await resumed.end()
         assert turn.outcome is Outcome.OK, "earlier spending does not count against another process"
         assert turn.cost_usd > spent, "but it is reported with the session's total"
@@ -271,6 +271,6 @@ async def test_agents_use_utc_in_any_time_zone_of_the_daemon(place: Place) -> No
     order = place.order()
     order = replace(order, base_env={**order.base_env, "TZ": "Asia/Tokyo"})
     async with conversation(place, order, Use("Bash", {"command": "date +%Z"}), Say("Done.")) as (running, _, api):
-        await running.next(TurnFinished)
+        await running.next(TurnResult)
         await running.end()
     assert results(api.scenes) == ["UTC"]

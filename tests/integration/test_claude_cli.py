@@ -18,16 +18,16 @@ from orchestrator.core.events.agent_events import (
     Outcome,
     Retry,
     SessionActivity,
-    SessionStarted,
+    SessionOpened,
     SessionState,
     Text,
     TokenUsage,
     ToolDenied,
     ToolFinished,
-    TurnFinished,
+    TurnResult,
 )
 from tests.fakes.messages_api import MessagesApi
-from tests.fakes.playwright import Drip, Fail, Playwright, Say, Scene, Use, in_order, usage_limit
+from tests.fakes.scripted_model import Drip, Fail, Say, Scene, ScriptedModel, Use, in_order, usage_limit
 from tests.integration.claude_session import Agent, Place, agent
 
 pytestmark = pytest.mark.claude
@@ -48,15 +48,15 @@ def place(claude: Path, tmp_path: Path) -> Place:
     return Place(claude, tmp_path)
 
 
-def turns_of(running: Agent) -> list[TurnFinished]:
-    return [event for event in running.events if isinstance(event, TurnFinished)]
+def turns_of(running: Agent) -> list[TurnResult]:
+    return [event for event in running.events if isinstance(event, TurnResult)]
 
 
-async def one_turn(place: Place, playwright: Playwright, order: Launch) -> tuple[Agent, list[Scene]]:
-    with MessagesApi(playwright) as api:
+async def one_turn(place: Place, model: ScriptedModel, order: Launch) -> tuple[Agent, list[Scene]]:
+    with MessagesApi(model) as api:
         async with agent(place.driver(api), order) as running:
             running.say("Begin.")
-            await running.next(TurnFinished)
+            await running.next(TurnResult)
             await running.end()
         return running, api.scenes
 
@@ -66,8 +66,8 @@ async def test_a_turn_is_answered_and_the_process_ends_with_its_input(place: Pla
     with MessagesApi(lambda scene: Say(f"You said: {scene.prompt}")) as api:
         async with agent(place.driver(api), order) as running:
             running.say("Héllo ✓")
-            started = await running.next(SessionStarted)
-            turn = await running.next(TurnFinished)
+            started = await running.next(SessionOpened)
+            turn = await running.next(TurnResult)
             await running.next(SessionState, where=lambda event: event.state is SessionActivity.IDLE)
             assert await running.end() == 0
     assert (started.session_id, started.permission_mode) == (order.session_id, "dontAsk")
@@ -137,9 +137,9 @@ async def test_one_process_accepts_many_turns_of_one_conversation(place: Place) 
     with MessagesApi(lambda scene: Say(scene.prompt.upper())) as api:
         async with agent(place.driver(api), place.order()) as running:
             running.say("one")
-            first = await running.next(TurnFinished)
+            first = await running.next(TurnResult)
             running.say("two")
-            second = await running.next(TurnFinished)
+            second = await running.next(TurnResult)
             assert await running.end() == 0
     assert [first.text, second.text] == ["ONE", "TWO"]
     assert first.usage.cumulative
@@ -156,30 +156,30 @@ async def test_the_same_uuid_runs_once_however_often_it_is_sent_and_across_a_res
             running.say("one", uuid=uuid)
             await running.next(Delivered, where=lambda event: event.state is Delivery.COMPLETED)
             running.say("two")
-            await running.next(TurnFinished)
+            await running.next(TurnResult)
             await running.end()
         async with agent(driver, place.order(session_id=order.session_id, resume=True)) as resumed:
             resumed.say("one", uuid=uuid)
             resumed.say("three")
-            await resumed.next(TurnFinished)
+            await resumed.next(TurnResult)
             await resumed.end()
     assert [scene.prompt for scene in api.scenes] == ["one", "two", "three"]
 
 
 async def test_an_interrupt_ends_the_turn_and_the_process_accepts_the_next(place: Place) -> None:
-    def playwright(scene: Scene) -> Say | Drip:
+    def model(scene: Scene) -> Say | Drip:
         return Say("Here.") if scene.prompt == "Are you there?" else Drip(("tick ",) * 600, every=0.1)
 
-    with MessagesApi(playwright) as api:
+    with MessagesApi(model) as api:
         driver = place.driver(api)
         async with agent(driver, place.order()) as running:
             running.say("Count.")
-            await running.next(SessionStarted)
+            await running.next(SessionOpened)
             running.send(driver.interrupt("i-1"))
             answer = await running.next(Answered)
-            interrupted = await running.next(TurnFinished)
+            interrupted = await running.next(TurnResult)
             running.say("Are you there?")
-            turn = await running.next(TurnFinished)
+            turn = await running.next(TurnResult)
             await running.end()
     assert answer == Answered(request_id="i-1", ok=True, error=None)
     assert (interrupted.outcome, interrupted.error) == (Outcome.INTERRUPTED, None)
@@ -195,7 +195,7 @@ async def test_a_killed_agent_is_resumed_with_its_session_and_its_conversation(p
             await running.next(SessionState, where=lambda event: event.state is SessionActivity.IDLE)
         async with agent(driver, place.order(session_id=order.session_id, resume=True)) as resumed:
             resumed.say("Which word?")
-            turn = await resumed.next(TurnFinished)
+            turn = await resumed.next(TurnResult)
             assert await resumed.end() == 0
     assert (turn.outcome, turn.session_id) == (Outcome.OK, order.session_id)
     assert "The word is heron." in str(api.scenes[-1].request["messages"])
@@ -205,7 +205,7 @@ async def test_resuming_an_unknown_session_fails_with_its_own_error_class(place:
     with MessagesApi(lambda _: Say("Hm.")) as api:
         async with agent(place.driver(api), place.order(resume=True)) as running:
             running.say("Go on.")
-            turn = await running.next(TurnFinished)
+            turn = await running.next(TurnResult)
             assert await running.end() == 1
     assert (turn.outcome, turn.error) == (Outcome.FAILED, ErrorClass.SESSION)
 
@@ -216,7 +216,7 @@ async def test_a_refused_key_is_a_failure_that_needs_a_user(place: Place) -> Non
         async with agent(place.driver(api, CLAUDE_CODE_MAX_RETRIES="1"), place.order()) as running:
             running.say("Begin.")
             retry = await running.next(Retry)
-            turn = await running.next(TurnFinished)
+            turn = await running.next(TurnResult)
             assert await running.end() == 1
     assert (retry.attempt, retry.max_retries, retry.status) == (1, 1, 401)
     assert (turn.outcome, turn.error, turn.http_status) == (Outcome.FAILED, ErrorClass.AUTHENTICATION, 401)
@@ -225,23 +225,23 @@ async def test_a_refused_key_is_a_failure_that_needs_a_user(place: Place) -> Non
 async def test_a_usage_limit_has_its_reset_and_the_session_continues_after_it(place: Place) -> None:
     resets_at = 1_900_000_000
 
-    def playwright(scene: Scene) -> Say | Fail:
+    def model(scene: Scene) -> Say | Fail:
         return Say("Back.") if scene.prompt == "Now?" else usage_limit(resets_at=resets_at)
 
-    with MessagesApi(playwright) as api:
+    with MessagesApi(model) as api:
         async with agent(place.driver(api, subscription=True), place.order()) as running:
             running.say("Begin.")
             limit = await running.next(Limit, where=lambda event: event.status is LimitStatus.REJECTED)
-            walled = await running.next(TurnFinished)
+            walled = await running.next(TurnResult)
             running.say("Now?")
-            turn = await running.next(TurnFinished)
+            turn = await running.next(TurnResult)
             await running.end()
     assert limit == Limit(
         status=LimitStatus.REJECTED, window="five_hour", resets_at=resets_at, utilization=None, overage=False
     )
     assert (walled.outcome, walled.error) == (Outcome.FAILED, ErrorClass.USAGE_LIMIT)
     assert (turn.outcome, turn.text) == (Outcome.OK, "Back.")
-    started = next(event for event in running.events if isinstance(event, SessionStarted))
+    started = next(event for event in running.events if isinstance(event, SessionOpened))
     assert started.auth_source == "none"
 
 
@@ -249,7 +249,7 @@ async def test_a_ticket_that_looks_like_a_command_reaches_the_model(place: Place
     with MessagesApi(lambda _: Say("Read.")) as api:
         async with agent(place.driver(api), place.order()) as running:
             running.say("/help is broken")
-            turn = await running.next(TurnFinished)
+            turn = await running.next(TurnResult)
             await running.end()
     assert turn.text == "Read."
     assert [scene.prompt.strip() for scene in api.scenes] == ["/help is broken"]

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from orchestrator.cli.app import COMMANDS
 from orchestrator.core.task.task import NextAction, TaskStatus
-from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
+from tests.fakes.in_process_daemon import PATIENCE, InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import repository
 from tests.fakes.shell import Shell, only_error
 
@@ -25,12 +25,12 @@ def orchestrator(tmp_path: Path) -> Shell:
 
 
 @pytest_asyncio.fixture
-async def desk(orchestrator: Shell) -> AsyncIterator[Desk]:
+async def daemon(orchestrator: Shell) -> AsyncIterator[InProcessDaemon]:
     """A daemon without processes, running where the program looks for it."""
-    desk = desk_at(orchestrator.data)
-    async with at_work(desk):
-        yield desk
-    desk.store.close()
+    daemon = create_daemon(orchestrator.data)
+    async with serving(daemon):
+        yield daemon
+    daemon.store.close()
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ async def test_without_a_daemon_commands_end_with_3_and_state_how_to_start_it(
 
 
 @pytest.mark.parametrize("command", ["show", "why", "logs", "pause", "resume", "cancel"])
-async def test_a_missing_task_ends_with_4(orchestrator: Shell, desk: Desk, command: str) -> None:
+async def test_a_missing_task_ends_with_4(orchestrator: Shell, daemon: InProcessDaemon, command: str) -> None:
     assert "no task NOPE-1" in only_error(await orchestrator(command, "NOPE-1"), 4)
     for odd in ("", "..", "a/b"):
         only_error(await orchestrator(command, odd), 4)
-    assert desk.supervisor.tasks == {}
+    assert daemon.supervisor.tasks == {}
 
 
 @pytest.mark.parametrize("group", ["state", "checkpoints"])
@@ -94,33 +94,33 @@ async def test_a_ticket_from_a_closed_standard_input_is_empty(orchestrator: Shel
 
 
 async def test_an_action_that_the_state_does_not_allow_ends_with_5_and_the_allowed_ones(
-    orchestrator: Shell, desk: Desk
+    orchestrator: Shell, daemon: InProcessDaemon
 ) -> None:
     await orchestrator("submit", "first", "--ticket", "ABC-1")
     await orchestrator("submit", "second", "--ticket", "ABC-2")
     error = only_error(await orchestrator("resume", "ABC-2"), 5)
     assert "pending" in error
     assert "allowed now: pause, cancel" in error
-    assert len(desk.supervisor.tasks) == 2
+    assert len(daemon.supervisor.tasks) == 2
 
 
 @pytest.mark.parametrize("text", ["-v is broken", "/etc is broken", "[bold]markup[/bold]", "ünïcödé ✓"])
-async def test_any_text_can_be_a_ticket(orchestrator: Shell, desk: Desk, text: str) -> None:
+async def test_any_text_can_be_a_ticket(orchestrator: Shell, daemon: InProcessDaemon, text: str) -> None:
     typed = await orchestrator("submit", "--ticket", "ABC-1", "--", text)
     piped = await orchestrator("submit", "--ticket", "ABC-2", "-", stdin=text.encode())
     assert (typed.code, piped.code) == (0, 0), typed.err + piped.err
-    assert {task.title for task in desk.supervisor.tasks.values()} == {text}
+    assert {task.title for task in daemon.supervisor.tasks.values()} == {text}
     assert text in (await orchestrator("show", "ABC-1")).out
 
 
-async def test_submit_accepts_every_option_and_prints_only_the_id(orchestrator: Shell, desk: Desk) -> None:
+async def test_submit_accepts_every_option_and_prints_only_the_id(orchestrator: Shell, daemon: InProcessDaemon) -> None:
     before = await orchestrator("submit", "first")
     options = ["--title", "T", "--type", "bugfix", "--priority", "high", "--base", "main", "--ticket", "ABC-1"]
     more = ["--after", before.out.strip(), "--at", "2999-01-01T00:00Z", "--check", "a=true", "--check", "b=x=1 true"]
     more += ["--on-blocked", "halt", "--auto-merge"]
     done = await orchestrator("submit", "second", *options, *more)
     assert done.code == 0, done.err
-    task = desk.supervisor.tasks[done.out.strip()]
+    task = daemon.supervisor.tasks[done.out.strip()]
     assert (task.title, task.ticket.type, task.schedule.priority, task.source.base_branch) == (
         "T",
         "bugfix",
@@ -139,18 +139,18 @@ async def test_submit_accepts_every_option_and_prints_only_the_id(orchestrator: 
     assert f"orchestrator logs {task.id} -f" in done.err
 
 
-async def test_a_waiting_submit_ends_as_the_task_does(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_waiting_submit_ends_as_the_task_does(orchestrator: Shell, daemon: InProcessDaemon) -> None:
     waiting = await orchestrator.start("submit", "text", "--wait")
     assert waiting.stdout is not None
     task_id = (await asyncio.wait_for(waiting.stdout.readline(), PATIENCE)).decode().strip()
-    assert desk.supervisor.tasks[task_id].status is TaskStatus.IN_PROGRESS
+    assert daemon.supervisor.tasks[task_id].status is TaskStatus.IN_PROGRESS
     assert (await orchestrator("cancel", task_id)).code == 0
     assert await asyncio.wait_for(waiting.wait(), PATIENCE) == 1
 
 
-async def test_json_is_one_document_and_nothing_else(orchestrator: Shell, desk: Desk) -> None:
+async def test_json_is_one_document_and_nothing_else(orchestrator: Shell, daemon: InProcessDaemon) -> None:
     task = json.loads((await orchestrator("submit", "text", "--json")).out)["id"]
-    assert task in desk.supervisor.tasks
+    assert task in daemon.supervisor.tasks
     commands = [
         "tasks",
         "status",
@@ -167,20 +167,20 @@ async def test_json_is_one_document_and_nothing_else(orchestrator: Shell, desk: 
     assert set(json.loads((await orchestrator("doctor", "--json")).out)) == {"ok", "findings"}
 
 
-async def test_a_title_cannot_control_the_terminal(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_title_cannot_control_the_terminal(orchestrator: Shell, daemon: InProcessDaemon) -> None:
     await orchestrator("submit", "--ticket", "ABC-1", "--title", "red \x1b[31m alert \x07", "text")
     for command in (["tasks"], ["show", "ABC-1"], ["status"]):
         out = (await orchestrator(*command)).out
         assert "\x1b" not in out
         assert "\x07" not in out
-    assert "\x1b" in next(iter(desk.supervisor.tasks.values())).title
+    assert "\x1b" in next(iter(daemon.supervisor.tasks.values())).title
 
 
-async def test_logs_show_the_output_of_agents_one_after_the_other(orchestrator: Shell, desk: Desk) -> None:
+async def test_logs_show_the_output_of_agents_one_after_the_other(orchestrator: Shell, daemon: InProcessDaemon) -> None:
     task = (await orchestrator("submit", "text")).out.strip()
     assert "no agent has worked" in (await orchestrator("logs", task)).err
     for attempt in (1, 2):
-        folder = desk.store.files.path_of(task) / f"agents/{attempt}"
+        folder = daemon.store.files.path_of(task) / f"agents/{attempt}"
         folder.mkdir(parents=True)
         said = {"type": "assistant", "message": {"content": [{"type": "text", "text": f"I am {attempt}\x1b[2J"}]}}
         (folder / "stdout.jsonl").write_text(json.dumps(said) + "\n")
@@ -263,17 +263,19 @@ async def test_the_doctor_accepts_a_service_started_by_its_manager(orchestrator:
     assert [one["mend"] for one in json.loads(done.out)["findings"] if one["name"] == "daemon"] == [mend]
 
 
-async def test_the_doctor_finds_no_problem_on_a_correctly_set_up_machine(orchestrator: Shell, desk: Desk) -> None:
+async def test_the_doctor_finds_no_problem_on_a_correctly_set_up_machine(
+    orchestrator: Shell, daemon: InProcessDaemon
+) -> None:
     config = orchestrator.home / "orchestrator.toml"
     config.write_text('free_space_floor = "1MiB"\n[agent]\ndriver = "command"\ncommand = ["true"]\n')
-    desk.settings.data_dir.chmod(0o700)
+    daemon.settings.data_dir.chmod(0o700)
     done = await orchestrator("--config", str(config), "doctor")
     assert done.code == 0, done.out
 
 
-async def test_an_interrupted_follow_command_prints_nothing_more(orchestrator: Shell, desk: Desk) -> None:
+async def test_an_interrupted_follow_command_prints_nothing_more(orchestrator: Shell, daemon: InProcessDaemon) -> None:
     task = (await orchestrator("submit", "text")).out.strip()
-    folder = desk.store.files.path_of(task) / "agents/1"
+    folder = daemon.store.files.path_of(task) / "agents/1"
     folder.mkdir(parents=True)
     (folder / "stdout.jsonl").write_text("hello\n")
     process = await orchestrator.start("logs", task, "--agent", "1", "-f", "--raw")
@@ -284,22 +286,22 @@ async def test_an_interrupted_follow_command_prints_nothing_more(orchestrator: S
     assert (process.returncode, err) == (130, b"")
 
 
-async def test_a_closed_output_pipe_is_not_an_error(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_closed_output_pipe_is_not_an_error(orchestrator: Shell, daemon: InProcessDaemon) -> None:
     await orchestrator("submit", "text")
     process = await orchestrator.start("tasks", "--json")
     assert process.stdout is not None
     process.stdout._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio gives no other way
     _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert err == b""
-    assert desk.supervisor.tasks
+    assert daemon.supervisor.tasks
 
 
 @pytest.mark.parametrize(("command", "code"), [("submit text --wait", 1), ("logs ABC-1 -f", 0)])
 async def test_a_follow_command_survives_a_restart_of_the_daemon(orchestrator: Shell, command: str, code: int) -> None:
-    desk = desk_at(orchestrator.data)
-    async with at_work(desk):
+    daemon = create_daemon(orchestrator.data)
+    async with serving(daemon):
         task = (await orchestrator("submit", "first", "--ticket", "ABC-1")).out.strip()
-        folder = desk.store.files.path_of(task) / "agents/1"
+        folder = daemon.store.files.path_of(task) / "agents/1"
         folder.mkdir(parents=True)
         (folder / "stdout.jsonl").write_text('{"type": "system", "subtype": "init"}\n')
         (folder / "exit").write_text("{}")
@@ -307,24 +309,24 @@ async def test_a_follow_command_survives_a_restart_of_the_daemon(orchestrator: S
         assert follower.stdout is not None
         assert follower.stderr is not None
         await asyncio.wait_for(follower.stdout.readline(), PATIENCE)
-        ids = list(desk.supervisor.tasks)
-    desk.store.close()
+        ids = list(daemon.supervisor.tasks)
+    daemon.store.close()
     await asyncio.wait_for(follower.stderr.readuntil(b"the daemon is not reachable"), PATIENCE)
-    restarted = desk_at(orchestrator.data)
+    restarted = create_daemon(orchestrator.data)
     for one in ids:
         restarted.supervisor.recover(restarted.store.load(one, keep_open=True).task)
-    async with at_work(restarted):
+    async with serving(restarted):
         assert (await orchestrator("cancel", ids[-1])).code == 0
         assert await asyncio.wait_for(follower.wait(), PATIENCE) == code
     restarted.store.close()
 
 
 async def test_the_status_names_the_first_twenty_waiting_tasks_and_counts_the_rest(
-    orchestrator: Shell, desk: Desk
+    orchestrator: Shell, daemon: InProcessDaemon
 ) -> None:
     first = (await orchestrator("submit", "text")).out.strip()
-    at_work = desk.supervisor.tasks[first]
-    desk.supervisor.tasks |= {
+    at_work = daemon.supervisor.tasks[first]
+    daemon.supervisor.tasks |= {
         f"T-{number}": replace(
             at_work, id=f"T-{number}", status=TaskStatus.PENDING, next_action=NextAction.ADMISSION, run=None
         )
@@ -339,13 +341,13 @@ async def test_the_status_names_the_first_twenty_waiting_tasks_and_counts_the_re
     "wrong", [("--ticket", "abc"), ("--pipeline", "fulll"), ("--repo", "/"), ("--check", "a/b=true")]
 )
 async def test_an_option_that_the_daemon_refuses_is_a_usage_error(
-    orchestrator: Shell, desk: Desk, wrong: Sequence[str]
+    orchestrator: Shell, daemon: InProcessDaemon, wrong: Sequence[str]
 ) -> None:
     only_error(await orchestrator("submit", "text", *wrong), 2)
-    assert desk.supervisor.tasks == {}
+    assert daemon.supervisor.tasks == {}
 
 
-async def test_a_folder_inside_a_repository_means_the_repository(orchestrator: Shell, desk: Desk) -> None:
+async def test_a_folder_inside_a_repository_means_the_repository(orchestrator: Shell, daemon: InProcessDaemon) -> None:
     task = (await orchestrator("submit", "text")).out.strip()
     (orchestrator.home / "repo/deep/inside").mkdir(parents=True)
     for folder, lines in ((".", 2), ("deep/inside", 2), ("..", 0)):
@@ -376,10 +378,10 @@ async def test_check_reports_that_the_gateway_to_jira_is_not_registered(orchestr
 
 @pytest.mark.parametrize("wrong", ["max_agent = 2\n", "max_agents = many\n", "[agent\n"])
 async def test_wrong_settings_stop_no_command_that_only_needs_to_find_the_daemon(
-    orchestrator: Shell, desk: Desk, wrong: str
+    orchestrator: Shell, daemon: InProcessDaemon, wrong: str
 ) -> None:
     config = orchestrator.home / "orchestrator.toml"
-    socket = desk.settings.socket.rename(orchestrator.home / "x.sock")
+    socket = daemon.settings.socket.rename(orchestrator.home / "x.sock")
     config.write_text(f'socket = "{socket}"\n{wrong}')
     for command in ("status", "tasks", "pause --all", "resume --all"):
         done = await orchestrator("--config", str(config), *command.split(), "--json")

@@ -1,8 +1,10 @@
 """A data folder that was recorded when an earlier version was killed is loaded and taken over without loss."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
 
 import httpx
 import pytest
@@ -24,7 +26,7 @@ from orchestrator.storage.state_document import to_document
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.vault import Vault
 from orchestrator.wiring import bundled_redactor
-from tests.acceptance.house import House, Json
+from tests.acceptance.harness import DaemonHarness, Json
 from tests.fakes.recorded import Recorded, parts, recorded
 from tests.fakes.repositories import git
 
@@ -67,8 +69,9 @@ def test_a_task_is_loaded_as_the_version_that_wrote_it_loads_it(there: Recorded,
     expected = there.expected["tasks"][part]
     loaded = store.load(expected["id"])
     assert (loaded.foreign, loaded.changed) == (None, ())
-    now = {"state": migrated(expected["state"]), "task": in_present_words(expected["task"])}
-    assert views_of(store, loaded.task, scene(there, store)) == {**expected, **now}
+    now = {"state": with_new_fields(migrated(expected["state"])), "task": in_present_words(expected["task"])}
+    now["why"] = reworded(expected["why"])
+    assert views_of(store, loaded.task, snapshot(there, store)) == {**expected, **now}
 
 
 @pytest.mark.parametrize("part", parts())
@@ -77,7 +80,7 @@ def test_a_journal_replayed_from_its_first_line_gives_the_same_task(
 ) -> None:
     expected = bare.expected["tasks"][part]
     document = to_document(store_of_journals.load(expected["id"]).task)
-    assert without_telemetry(document) == without_telemetry(migrated(expected["state"]))
+    assert without_telemetry(document) == without_telemetry(with_new_fields(migrated(expected["state"])))
 
 
 def test_the_account_and_the_order_of_all_events_are_kept(there: Recorded, store: FolderStore) -> None:
@@ -89,37 +92,37 @@ def test_the_account_and_the_order_of_all_events_are_kept(there: Recorded, store
 
 
 def test_a_daemon_becomes_ready_and_lists_every_task_with_its_status() -> None:
-    with recorded() as there, TakenOver(there.root) as house:
-        assert ready(house.client.socket)
-        assert statuses(house) == {one["id"]: one["task"]["status"] for one in there.expected["tasks"].values()}
+    with recorded() as there, TakenOver(there.root) as harness:
+        assert ready(harness.client.socket)
+        assert statuses(harness) == {one["id"]: one["task"]["status"] for one in there.expected["tasks"].values()}
         for part, before in there.expected["tasks"].items():
-            after = house.wait_until(before["id"], lambda now: now.run is None)
+            after = harness.wait_until(before["id"], lambda now: now.run is None)
             assert kept(after) == kept(TaskView.model_validate(in_present_words(before["task"]), context=str)), part
-        assert statuses(house) == {one["id"]: one["task"]["status"] for one in there.expected["tasks"].values()}
-        assert [line for line in house.log if line["level"] in {"error", "critical"}] == []
+        assert statuses(harness) == {one["id"]: one["task"]["status"] for one in there.expected["tasks"].values()}
+        assert [line for line in harness.log if line["level"] in {"error", "critical"}] == []
 
 
 def test_tasks_that_were_held_or_waiting_are_completed_with_the_work_already_done() -> None:
-    with recorded() as there, TakenOver(there.root, max_agents=10) as house:
+    with recorded() as there, TakenOver(there.root, max_agents=10) as harness:
         before = {part: there.expected["tasks"][part] for part in ("frozen", "waiting", "reviewed", "limited")}
-        house.client.ask(before["frozen"]["id"], "resume")
+        harness.client.request(before["frozen"]["id"], "resume")
         question, dependency = before["waiting"]["task"]["waiting"]
-        house.say("POST", f"/api/questions/{question['id']}/answer", {"answer": "80"})
-        house.say("POST", f"/api/dependencies/{dependency['id']}/provide", {"value": "made-up-key"})
+        harness.request("POST", f"/api/questions/{question['id']}/answer", {"answer": "80"})
+        harness.request("POST", f"/api/dependencies/{dependency['id']}/provide", {"value": "made-up-key"})
         (review,) = before["reviewed"]["task"]["waiting"]
-        house.say("POST", f"/api/reviews/{review['id']}/approve")
+        harness.request("POST", f"/api/reviews/{review['id']}/approve")
         for one in before.values():
-            done = house.wait_for_end(one["id"])
+            done = harness.wait_for_end(one["id"])
             commits = [commit for step in one["task"]["steps"] for commit in step["commits"]]
-            delivered = git(house.repo, "rev-list", done.branch).split()
+            delivered = git(harness.repo, "rev-list", done.branch).split()
             assert [commit for commit in commits if commit not in delivered] == []
             assert done.failures.total == 0
-        half_done = git(house.repo, "show", f"{house.client.task(before['frozen']['id']).branch}:half-done.txt")
+        half_done = git(harness.repo, "show", f"{harness.client.task(before['frozen']['id']).branch}:half-done.txt")
         assert half_done == "not committed"
 
 
-class TakenOver(House):
-    """A house with the recorded data folder and its repositories."""
+class TakenOver(DaemonHarness):
+    """A harness with the recorded data folder and its repositories."""
 
     def make_repository(self, name: str, check: str = "") -> Path:  # noqa: ARG002 - it was made with one
         """The recorded repository of that name."""
@@ -129,16 +132,39 @@ class TakenOver(House):
 def in_present_words(view: Json) -> Json:
     """What the API answered about a task, under the names that it uses now."""
     names = {"owed": "nextAction", "wanted": "requestedChanges", "asks": "requests"}
-    return {names.get(name, name): value for name, value in view.items()}
+    return {names.get(name, name): reworded(value) if name == "closing" else value for name, value in view.items()}
+
+
+def with_new_fields(document: Json) -> Json:
+    """The document that was recorded, with the fields that were added since."""
+    agent = document["agent"]
+    return {**document, "agent": {**agent, "setbacks": {**agent["setbacks"], "losses": 0}}}
+
+
+def reworded(recorded: Any) -> Any:
+    """A text or an explanation that was recorded, with the phrases that this program uses now."""
+    phrases = {
+        "its processes stand still": "its processes are frozen",
+        "nothing of it runs": "none of its processes runs",
+        "it goes on by itself": "it continues by itself",
+        "it comes after": "it waits for",
+        "not to be merged yet": "not ready to merge",
+        "again and again: ": "recurring: ",
+        "mend what the reason names; then submit it anew": "fix what the reason says; then submit it again",
+    }
+    text = json.dumps(recorded)
+    for old, new in phrases.items():
+        text = text.replace(old, new)
+    return json.loads(text)
 
 
 def ids(there: Recorded) -> list[str]:
     return [one["id"] for one in there.expected["tasks"].values()]
 
 
-def views_of(store: FolderStore, task: Task, scene: SchedulerSnapshot) -> Json:
+def views_of(store: FolderStore, task: Task, snapshot: SchedulerSnapshot) -> Json:
     """What the API answers about a task, its state.json, and the values that people provided for it."""
-    why = explain(task, scene)
+    why = explain(task, snapshot)
     where = {"task": task.id, "status": task.status, "stage": task.stage}
     still = {"paused": task.is_paused, "blocked_by": task.agent.blocked_by}
     reason = to_view(WhyView, {**where, **still, "facts": why.facts, "next": why.next}, redact)
@@ -159,13 +185,13 @@ def shown(view: View) -> Json:
     return view.model_dump(mode="json", by_alias=True)
 
 
-def scene(there: Recorded, store: FolderStore) -> SchedulerSnapshot:
+def snapshot(there: Recorded, store: FolderStore) -> SchedulerSnapshot:
     """What texts about a task depend on, as of the time of the recording."""
     found = [one for one in store.summaries() if isinstance(one, TaskSummary)]
     return SchedulerSnapshot(
         tasks=LiveTasks(store.load(one.id).task for one in found if not one.ended),
         ended={one.id: one.status for one in found if one.ended},
-        room=Capacity(),
+        capacity=Capacity(),
         now=time_of(there.expected["at"]),
         windows=store.account().windows,
     )
@@ -181,8 +207,8 @@ def ready(socket: Path) -> bool:
         return http.get("/readyz").is_success
 
 
-def statuses(house: House) -> dict[str, str]:
-    page = house.client.tasks(TaskFilter(all=True), every=True)
+def statuses(harness: DaemonHarness) -> dict[str, str]:
+    page = harness.client.tasks(TaskFilter(all=True), every=True)
     assert page.unreadable == ()
     return {line.id: line.status.value for line in page.tasks}
 

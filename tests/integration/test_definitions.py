@@ -107,9 +107,9 @@ def test_a_special_file_is_refused_without_blocking(folders: Folders, tmp_path: 
     (tmp_path / "near/agents/device.md").symlink_to("/dev/zero")
     (tmp_path / "near/agents/gone.md").symlink_to(tmp_path / "nowhere")
     assert {problem.rsplit("/", 1)[1] for problem in problems_of(folders)} == {
-        "fifo.md: this is no plain file",
+        "fifo.md: this is not a regular file",
         "folder.md: cannot be read: Is a directory",
-        "device.md: this is no plain file",
+        "device.md: this is not a regular file",
         "gone.md: cannot be read: No such file or directory",
     }
 

@@ -17,7 +17,7 @@ from orchestrator import clock
 from orchestrator.core.events.events import ForeignEditFound
 from orchestrator.daemon.services.events import HEARTBEAT
 from orchestrator.storage.event_index import INDEX, EventIndex, UnfitIndex
-from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
+from tests.fakes.in_process_daemon import PATIENCE, InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import repository
 
 SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
@@ -26,33 +26,33 @@ Json = dict[str, Any]
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InProcessDaemon:
     for name in [name for name in os.environ if name.startswith("ORCHESTRATOR_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     repository(tmp_path / "repo")
-    return desk_at(tmp_path / "data")
+    return create_daemon(tmp_path / "data")
 
 
 @pytest_asyncio.fixture
-async def client(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
-    async with at_work(desk) as client:
+async def client(daemon: InProcessDaemon) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving(daemon) as client:
         yield client
-    desk.store.close()
+    daemon.store.close()
 
 
-async def submitted(client: httpx.AsyncClient, desk: Desk, **more: object) -> str:
-    body = {"text": "Say hello", "repo": str(desk.settings.data_dir.parent / "repo"), **more}
+async def submitted(client: httpx.AsyncClient, daemon: InProcessDaemon, **more: object) -> str:
+    body = {"text": "Say hello", "repo": str(daemon.settings.data_dir.parent / "repo"), **more}
     answer = await client.post("/api/tasks", json=body)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 
 
-async def restarted(desk: Desk) -> Desk:
+async def restarted(daemon: InProcessDaemon) -> InProcessDaemon:
     """Another server on the same data, as after the end of this one; it recovers the active tasks."""
-    live = list(desk.supervisor.tasks)
-    desk.store.close()
-    anew = desk_at(desk.settings.data_dir)
+    live = list(daemon.supervisor.tasks)
+    daemon.store.close()
+    anew = create_daemon(daemon.settings.data_dir)
     for task in live:
         anew.supervisor.recover(anew.store.load(task, keep_open=True).task)
     return anew
@@ -93,16 +93,18 @@ def told(events: list[Json]) -> list[tuple[str, int]]:
     return [(event["data"]["task"], event["data"]["seq"]) for event in events]
 
 
-def in_journals(desk: Desk) -> set[tuple[str, int]]:
+def in_journals(daemon: InProcessDaemon) -> set[tuple[str, int]]:
     """Return every decision on disk."""
     found = set()
-    for journal in desk.store.files.root.glob("*/journal.jsonl"):
+    for journal in daemon.store.files.root.glob("*/journal.jsonl"):
         found |= {(journal.parent.name, orjson.loads(line)["seq"]) for line in journal.read_bytes().splitlines()}
     return found
 
 
-async def test_an_event_describes_the_decision_in_camel_case_and_in_text(client: httpx.AsyncClient, desk: Desk) -> None:
-    task = await submitted(client, desk)
+async def test_an_event_describes_the_decision_in_camel_case_and_in_text(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    task = await submitted(client, daemon)
     first, second = await everything(client)
     assert (first["id"], first["event"], second["id"]) == ("1", "state_transition", "2")
     assert first["data"]["text"].startswith("submitted by ")
@@ -122,10 +124,12 @@ async def test_an_event_describes_the_decision_in_camel_case_and_in_text(client:
     assert whole["event"]["at"]
 
 
-async def test_a_follower_gets_everything_new_and_nothing_old(client: httpx.AsyncClient, desk: Desk) -> None:
-    first = await submitted(client, desk)
+async def test_a_follower_gets_everything_new_and_nothing_old(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    first = await submitted(client, daemon)
     async with reading(client, "/api/events") as events, reading(client, f"/api/tasks/{first}/stream") as own:
-        second = await submitted(client, desk)
+        second = await submitted(client, daemon)
         await client.post(f"/api/tasks/{first}/cancel")
         heard = [await anext(events) for _ in range(3)]
         assert told(heard) == [(second, 1), (first, 3), (second, 2)]
@@ -133,8 +137,10 @@ async def test_a_follower_gets_everything_new_and_nothing_old(client: httpx.Asyn
         assert told([await anext(own)]) == [(first, 3)]
 
 
-async def test_a_stream_continues_after_the_last_event_that_was_received(client: httpx.AsyncClient, desk: Desk) -> None:
-    tasks = [await submitted(client, desk) for _ in range(3)]
+async def test_a_stream_continues_after_the_last_event_that_was_received(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    tasks = [await submitted(client, daemon) for _ in range(3)]
     every = await everything(client)
     assert [event["id"] for event in every] == ["1", "2", "3", "4"]
     assert await everything(client, last_id=2) == every[2:]
@@ -148,19 +154,19 @@ async def test_a_stream_continues_after_the_last_event_that_was_received(client:
 
 @pytest.mark.parametrize(("query", "number"), [("", b"2"), ("?from=1", b"1"), ("?from=-5", b"0")])
 async def test_a_stream_first_states_the_number_after_which_it_starts(
-    client: httpx.AsyncClient, desk: Desk, query: str, number: bytes
+    client: httpx.AsyncClient, daemon: InProcessDaemon, query: str, number: bytes
 ) -> None:
-    task = await submitted(client, desk)
+    task = await submitted(client, daemon)
     for path in ("/api/events", f"/api/tasks/{task}/stream"):
         async with client.stream("GET", path + query) as answer:
             assert (await anext(answer.aiter_bytes())).startswith(b"id: " + number + b"\n\n")
 
 
-async def test_a_stream_starts_at_a_time(client: httpx.AsyncClient, desk: Desk) -> None:
-    first = await submitted(client, desk)
+async def test_a_stream_starts_at_a_time(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    first = await submitted(client, daemon)
     await asyncio.sleep(0.002)  # events within one millisecond have one time
     between = clock.now()
-    second = await submitted(client, desk)
+    second = await submitted(client, daemon)
     await client.post(f"/api/tasks/{first}/cancel")
     params = {"since": between.isoformat(), "follow": False}
     async with reading(client, "/api/events", **params) as events:
@@ -170,35 +176,37 @@ async def test_a_stream_starts_at_a_time(client: httpx.AsyncClient, desk: Desk) 
     assert await everything(client, since="2999-01-01T00:00:00Z", begin=-1) != []
 
 
-async def test_a_restart_loses_and_repeats_nothing(desk: Desk) -> None:
+async def test_a_restart_loses_and_repeats_nothing(daemon: InProcessDaemon) -> None:
     heard: list[Json] = []
     ids = []
     for _ in range(3):
-        async with at_work(desk) as client:
-            ids.append(await submitted(client, desk))
+        async with serving(daemon) as client:
+            ids.append(await submitted(client, daemon))
             heard += await everything(client, last_id=heard[-1]["id"] if heard else 0)
             await client.post(f"/api/tasks/{ids[0]}/cancel")
-        desk = await restarted(desk)
-    async with at_work(desk) as client:
-        await desk.inbox.settled()
+        daemon = await restarted(daemon)
+    async with serving(daemon) as client:
+        await daemon.inbox.settled()
         heard += await everything(client, last_id=heard[-1]["id"])
         assert heard == await everything(client)
     assert len(told(heard)) == len(set(told(heard)))
-    assert set(told(heard)) == in_journals(desk)
+    assert set(told(heard)) == in_journals(daemon)
     assert [event["id"] for event in heard] == [str(number + 1) for number in range(len(heard))]
-    desk.store.close()
+    daemon.store.close()
 
 
 @pytest.mark.parametrize("lost", [1, 40, 90, 10_000])
-async def test_events_missing_from_the_index_after_a_crash_are_added_at_its_end(desk: Desk, lost: int) -> None:
-    async with at_work(desk) as client:
+async def test_events_missing_from_the_index_after_a_crash_are_added_at_its_end(
+    daemon: InProcessDaemon, lost: int
+) -> None:
+    async with serving(daemon) as client:
         for _ in range(4):
-            await submitted(client, desk)
+            await submitted(client, daemon)
         before = await everything(client)
-    index = desk.settings.data_dir / INDEX
+    index = daemon.settings.data_dir / INDEX
     os.truncate(index, max(0, index.stat().st_size - lost))
-    anew = await restarted(desk)
-    async with at_work(anew) as client:
+    anew = await restarted(daemon)
+    async with serving(anew) as client:
         await anew.inbox.settled()
         after = await everything(client)
     kept = index.read_bytes().count(b"\n")
@@ -209,40 +217,42 @@ async def test_events_missing_from_the_index_after_a_crash_are_added_at_its_end(
     anew.store.close()
 
 
-async def test_a_torn_line_of_a_journal_is_not_an_event(desk: Desk) -> None:
-    async with at_work(desk) as client:
-        task = await submitted(client, desk)
-    journal = desk.store.files.path_of(task) / "journal.jsonl"
+async def test_a_torn_line_of_a_journal_is_not_an_event(daemon: InProcessDaemon) -> None:
+    async with serving(daemon) as client:
+        task = await submitted(client, daemon)
+    journal = daemon.store.files.path_of(task) / "journal.jsonl"
     with journal.open("ab") as file:
         file.write(b'{"seq": 3, "task_id": "')
-    (desk.settings.data_dir / INDEX).unlink()
-    anew = await restarted(desk)
-    async with at_work(anew) as client:
+    (daemon.settings.data_dir / INDEX).unlink()
+    anew = await restarted(daemon)
+    async with serving(anew) as client:
         await anew.inbox.settled()
         assert told(await everything(client)) == told(await everything(client, f"/api/tasks/{task}/stream"))
     anew.store.close()
 
 
-async def test_ended_tasks_are_part_of_the_replay_and_lost_journals_are_reported(desk: Desk) -> None:
-    async with at_work(desk) as client:
-        first, second = await submitted(client, desk), await submitted(client, desk)
+async def test_ended_tasks_are_part_of_the_replay_and_lost_journals_are_reported(daemon: InProcessDaemon) -> None:
+    async with serving(daemon) as client:
+        first, second = await submitted(client, daemon), await submitted(client, daemon)
         await client.post(f"/api/tasks/{first}/cancel")
         assert (first, 3) in told(await everything(client))
-        (desk.store.files.path_of(first) / "journal.jsonl").rename(desk.settings.data_dir / "elsewhere")
+        (daemon.store.files.path_of(first) / "journal.jsonl").rename(daemon.settings.data_dir / "elsewhere")
         events = await everything(client)
         gaps = [event for event in events if event["event"] == "gap"]
         assert [gap["id"] for gap in gaps] == ["1", "2", "4"]
         assert f"the journal of {first} has lost decision 1" in gaps[0]["data"]["reason"]
         assert {event["data"]["task"] for event in events if event not in gaps} == {second}
-    desk.store.close()
+    daemon.store.close()
 
 
-async def test_damage_within_a_journal_is_a_gap_and_the_rest_is_reported(client: httpx.AsyncClient, desk: Desk) -> None:
-    task = await submitted(client, desk)
+async def test_damage_within_a_journal_is_a_gap_and_the_rest_is_reported(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    task = await submitted(client, daemon)
     for _ in range(2):
         await client.post(f"/api/tasks/{task}/pause")
         await client.post(f"/api/tasks/{task}/resume")
-    journal = desk.store.files.path_of(task) / "journal.jsonl"
+    journal = daemon.store.files.path_of(task) / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     lines[2] = b"?" * (len(lines[2]) - 1) + b"\n"
     lines[3] = orjson.dumps({"task_id": task, "seq": 4}).ljust(len(lines[3]) - 1) + b"\n"
@@ -253,16 +263,20 @@ async def test_damage_within_a_journal_is_a_gap_and_the_rest_is_reported(client:
         assert [event["id"] for event in events if event["event"] == "gap"] == ["3", "4"]
 
 
-async def test_an_event_that_does_not_exist_yet_is_reported_as_a_gap(client: httpx.AsyncClient, desk: Desk) -> None:
-    await submitted(client, desk)
+async def test_an_event_that_does_not_exist_yet_is_reported_as_a_gap(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    await submitted(client, daemon)
     (gap,) = await everything(client, last_id=500)
     assert (gap["event"], gap["id"]) == ("gap", "2")
     assert "no event 500 yet" in gap["data"]["reason"]
 
 
 @pytest.mark.parametrize("path", ["/api/events", "/api/tasks/{task}/stream"])
-async def test_a_slow_reader_misses_nothing_and_delays_nobody(client: httpx.AsyncClient, desk: Desk, path: str) -> None:
-    task = await submitted(client, desk)
+async def test_a_slow_reader_misses_nothing_and_delays_nobody(
+    client: httpx.AsyncClient, daemon: InProcessDaemon, path: str
+) -> None:
+    task = await submitted(client, daemon)
     path = path.format(task=task)
     async with reading(client, path, **{"from": 0, "whole": True}) as events:
         first = await anext(events)
@@ -273,14 +287,16 @@ async def test_a_slow_reader_misses_nothing_and_delays_nobody(client: httpx.Asyn
     assert [event["id"] for event in (first, *rest)] == [str(number + 1) for number in range(202)]
 
 
-async def test_fifty_readers_get_the_same_and_leave_nothing_behind(client: httpx.AsyncClient, desk: Desk) -> None:
-    task = await submitted(client, desk)
+async def test_fifty_readers_get_the_same_and_leave_nothing_behind(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    task = await submitted(client, daemon)
     await everything(client)
     idle = descriptors(), len(asyncio.all_tasks())
 
     async def heard() -> list[Json]:
         async with (
-            httpx.AsyncClient(transport=over(desk), base_url="http://orchestrator", timeout=PATIENCE) as own,
+            httpx.AsyncClient(transport=over(daemon), base_url="http://orchestrator", timeout=PATIENCE) as own,
             reading(own, "/api/events", **{"from": 0}) as events,
         ):
             begun.release()
@@ -298,14 +314,14 @@ async def test_fifty_readers_get_the_same_and_leave_nothing_behind(client: httpx
 
 
 async def test_readers_that_disconnect_leave_nothing_behind(
-    client: httpx.AsyncClient, desk: Desk, capsys: pytest.CaptureFixture[str]
+    client: httpx.AsyncClient, daemon: InProcessDaemon, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await submitted(client, desk)
+    await submitted(client, daemon)
     await everything(client)
     idle = descriptors(), len(asyncio.all_tasks())
     writers = []
     for number in range(20):
-        reader, writer = await asyncio.open_unix_connection(desk.settings.socket)
+        reader, writer = await asyncio.open_unix_connection(daemon.settings.socket)
         path = "/api/events" if number % 2 else "/api/events?from=0"
         writer.write(f"GET {path} HTTP/1.1\r\nHost: orchestrator\r\n\r\n".encode())
         assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
@@ -316,31 +332,31 @@ async def test_readers_that_disconnect_leave_nothing_behind(
     assert "request_failed" not in capsys.readouterr().out
 
 
-async def test_streams_end_with_the_daemon_and_deliver_everything_first(desk: Desk) -> None:
+async def test_streams_end_with_the_daemon_and_deliver_everything_first(daemon: InProcessDaemon) -> None:
     async with AsyncExitStack() as stack:
-        async with at_work(desk) as client:
-            task = await submitted(client, desk)
-            own = httpx.AsyncClient(transport=over(desk), base_url="http://orchestrator", timeout=PATIENCE)
+        async with serving(daemon) as client:
+            task = await submitted(client, daemon)
+            own = httpx.AsyncClient(transport=over(daemon), base_url="http://orchestrator", timeout=PATIENCE)
             events = await stack.enter_async_context(reading(await stack.enter_async_context(own), "/api/events"))
             await client.post(f"/api/tasks/{task}/cancel")
         assert told([event async for event in events]) == [(task, 3)]
-    desk.store.close()
+    daemon.store.close()
 
 
 @pytest.mark.slow
-async def test_an_idle_stream_sends_keep_alive_comments(client: httpx.AsyncClient, desk: Desk) -> None:
-    own = httpx.AsyncClient(transport=over(desk), base_url="http://orchestrator", timeout=2 * HEARTBEAT)
+async def test_an_idle_stream_sends_keep_alive_comments(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    own = httpx.AsyncClient(transport=over(daemon), base_url="http://orchestrator", timeout=2 * HEARTBEAT)
     async with own, own.stream("GET", "/api/events") as answer:
         pieces = answer.aiter_bytes()
         assert [await anext(pieces), await anext(pieces)] == [b"id: 0\n\n", b": ping\n\n"]
-        task = await submitted(client, desk)
+        task = await submitted(client, daemon)
         assert task.encode() in await anext(pieces)
 
 
-async def test_no_secret_leaves_with_an_event(client: httpx.AsyncClient, desk: Desk) -> None:
-    task = await submitted(client, desk)
+async def test_no_secret_leaves_with_an_event(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    task = await submitted(client, daemon)
     said = ForeignEditFound(at=clock.now(), kept_as=SECRET)
-    desk.inbox.post(task, said)
+    daemon.inbox.post(task, said)
     await client.post(f"/api/tasks/{task}/pause")
     for path in ("/api/events", f"/api/tasks/{task}/stream"):
         events = await everything(client, path, whole=True)
@@ -355,27 +371,27 @@ async def test_an_invalid_stream_request_is_refused(client: httpx.AsyncClient, q
     assert (await client.get("/api/tasks/nobody/stream")).status_code == 404
 
 
-async def test_an_index_that_lost_its_start_reports_it(client: httpx.AsyncClient, desk: Desk) -> None:
+async def test_an_index_that_lost_its_start_reports_it(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
     for _ in range(3):
-        await submitted(client, desk)
-    index = desk.settings.data_dir / INDEX
+        await submitted(client, daemon)
+    index = daemon.settings.data_dir / INDEX
     lines = index.read_bytes().splitlines(keepends=True)
     index.write_bytes(b"".join(lines[2:]))
     events = await everything(client)
     assert [(event["event"] == "gap", event["id"]) for event in events] == [(True, "2"), (False, "3"), (False, "4")]
 
 
-async def test_foreign_folders_are_not_tasks(client: httpx.AsyncClient, desk: Desk) -> None:
-    task = await submitted(client, desk)
-    journal = (desk.store.files.path_of(task) / "journal.jsonl").read_bytes()
+async def test_foreign_folders_are_not_tasks(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    task = await submitted(client, daemon)
+    journal = (daemon.store.files.path_of(task) / "journal.jsonl").read_bytes()
     for name in ("copy of it", "copy", os.fsdecode(b"\xff"), "new\nline"):
-        (desk.store.files.root / name).mkdir()
-        (desk.store.files.root / name / "journal.jsonl").write_bytes(journal)
-    (desk.store.files.root / "file").write_text("")
-    index = desk.settings.data_dir / INDEX
+        (daemon.store.files.root / name).mkdir()
+        (daemon.store.files.root / name / "journal.jsonl").write_bytes(journal)
+    (daemon.store.files.root / "file").write_text("")
+    index = daemon.settings.data_dir / INDEX
     before = index.read_bytes()
     index.unlink()
-    assert EventIndex(desk.settings.data_dir, desk.store.files.root).last == 2
+    assert EventIndex(daemon.settings.data_dir, daemon.store.files.root).last == 2
     assert index.read_bytes() == before
 
 
@@ -386,18 +402,20 @@ def test_an_index_that_is_not_a_file_is_refused_with_instructions(tmp_path: Path
         EventIndex(tmp_path, tmp_path / "tasks")
 
 
-async def test_the_overview_shows_which_tasks_work_which_wait_and_why(client: httpx.AsyncClient, desk: Desk) -> None:
-    first, second = await submitted(client, desk), await submitted(client, desk, title=f"use {SECRET}")
+async def test_the_overview_shows_which_tasks_work_which_wait_and_why(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    first, second = await submitted(client, daemon), await submitted(client, daemon, title=f"use {SECRET}")
     seen = (await client.get("/api/overview")).json()
     assert [task["id"] for task in seen["tasks"]] == [first, second]
     assert (seen["placesTaken"], seen["waiting"], seen["more"]) == (1, 1, 0)
-    assert "1 of 1 places are taken" in seen["tasks"][1]["why"]
+    assert "1 of 1 slots are taken" in seen["tasks"][1]["why"]
     assert SECRET not in seen["tasks"][1]["title"]
     assert (await client.get("/api/overview", params={"limit": 1})).json()["more"] == 1
 
 
-def over(desk: Desk) -> httpx.AsyncHTTPTransport:
-    return httpx.AsyncHTTPTransport(uds=str(desk.settings.socket))
+def over(daemon: InProcessDaemon) -> httpx.AsyncHTTPTransport:
+    return httpx.AsyncHTTPTransport(uds=str(daemon.settings.socket))
 
 
 def descriptors() -> int:

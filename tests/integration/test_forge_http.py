@@ -129,7 +129,7 @@ def test_a_host_without_a_response_is_unreachable() -> None:
         deaf.bind(("127.0.0.1", 0))  # and listens to nobody
         api = ForgeClient(f"http://127.0.0.1:{deaf.getsockname()[1]}", Credentials(host="forge.test"))
         with pytest.raises(Unreachable, match=r"forge\.test cannot be reached \(ConnectError"):
-            api.ask("GET", "/user")
+            api.request("GET", "/user")
         with pytest.raises(Unreachable):
             api.tail("/log", 10)
         api.close()
@@ -145,11 +145,11 @@ def test_a_response_whose_headers_come_byte_by_byte_is_abandoned(
         assert hasty.tail("/log", 10) == ""
     else:
         with pytest.raises(Unreachable, match=r"did not answer GET .*/user in time \(0\.3 s\)") as slow:
-            hasty.ask("GET", "/user")
+            hasty.request("GET", "/user")
         assert slow.value.again_after == 10.0
     hasty.close()
     server.answer_next(Answer(body=[1]))
-    assert api.ask("GET", "/user") == [1]
+    assert api.request("GET", "/user") == [1]
 
 
 def test_a_login_is_sent_without_tls_only_to_this_machine() -> None:

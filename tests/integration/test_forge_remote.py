@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.integrations.errors import AuthenticationFailed
 from orchestrator.integrations.forges.open_forge import login_for
-from orchestrator.integrations.forges.remote import Kind, Remote, UnknownForge, kind_of, remote_of, without_login
+from orchestrator.integrations.forges.remote import ForgeKind, Remote, UnknownForge, kind_of, remote_of, without_login
 
 SECRET = "ghp_averysecrettoken"
 
@@ -74,17 +74,17 @@ def test_a_url_is_shown_without_its_login() -> None:
 @pytest.mark.parametrize(
     ("url", "kind", "api"),
     [
-        ("git@github.com:team/tool", Kind.GITHUB, "https://api.github.com"),
-        ("https://acme.ghe.com/team/tool", Kind.GITHUB, "https://api.acme.ghe.com"),
-        ("https://github.example.org:8443/team/tool", Kind.GITHUB, "https://github.example.org:8443/api/v3"),
-        ("git@gitlab.com:group/tool", Kind.GITLAB, "https://gitlab.com/api/v4"),
-        ("git@gitlab.example.org:group/tool", Kind.GITLAB, "https://gitlab.example.org/api/v4"),
-        ("git@code.example.org:group/tool", Kind.GITLAB, "https://code.example.org/api/v4"),
+        ("git@github.com:team/tool", ForgeKind.GITHUB, "https://api.github.com"),
+        ("https://acme.ghe.com/team/tool", ForgeKind.GITHUB, "https://api.acme.ghe.com"),
+        ("https://github.example.org:8443/team/tool", ForgeKind.GITHUB, "https://github.example.org:8443/api/v3"),
+        ("git@gitlab.com:group/tool", ForgeKind.GITLAB, "https://gitlab.com/api/v4"),
+        ("git@gitlab.example.org:group/tool", ForgeKind.GITLAB, "https://gitlab.example.org/api/v4"),
+        ("git@code.example.org:group/tool", ForgeKind.GITLAB, "https://code.example.org/api/v4"),
     ],
 )
-def test_the_host_determines_the_forge_and_its_api(url: str, kind: Kind, api: str) -> None:
+def test_the_host_determines_the_forge_and_its_api(url: str, kind: ForgeKind, api: str) -> None:
     remote = remote_of(url)
-    assert kind_of(remote, {"code.example.org": Kind.GITLAB}) is kind
+    assert kind_of(remote, {"code.example.org": ForgeKind.GITLAB}) is kind
     assert remote.api(kind) == api
     assert remote.web.startswith(f"https://{remote.host}")
 
@@ -95,12 +95,12 @@ def test_an_unknown_host_has_to_be_declared() -> None:
 
 
 def test_a_configured_token_is_used_and_never_shown() -> None:
-    login = login_for(Kind.GITHUB, "github.com", f" {SECRET}\n")
+    login = login_for(ForgeKind.GITHUB, "github.com", f" {SECRET}\n")
     assert login.token == SECRET
     assert SECRET not in repr(login)
     for bad in ("", "short", "two words here", "new\nline-in-it", "ünicode-token"):
         with pytest.raises(AuthenticationFailed, match="cannot be one") as refused:
-            login_for(Kind.GITHUB, "github.com", bad)
+            login_for(ForgeKind.GITHUB, "github.com", bad)
         assert not bad.strip() or bad not in str(refused.value)
 
 
@@ -108,7 +108,7 @@ def test_without_the_forges_tool_the_message_says_how_to_log_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    for kind, mend in ((Kind.GITHUB, "gh auth login"), (Kind.GITLAB, "glab auth login")):
+    for kind, mend in ((ForgeKind.GITHUB, "gh auth login"), (ForgeKind.GITLAB, "glab auth login")):
         with pytest.raises(AuthenticationFailed, match=f"cannot be run.*{mend} --hostname git.test"):
             login_for(kind, "git.test")
 
@@ -119,10 +119,10 @@ def test_the_real_gh_returns_the_login_of_its_user(tmp_path: Path, monkeypatch: 
         monkeypatch.delenv(name)
     monkeypatch.setenv("GH_CONFIG_DIR", str(tmp_path))
     with pytest.raises(AuthenticationFailed, match=r"gh auth login --hostname github\.com"):
-        login_for(Kind.GITHUB, "github.com")
+        login_for(ForgeKind.GITHUB, "github.com")
     hosts = f"github.com:\n    oauth_token: {SECRET}\n    user: me\n    git_protocol: https\n"
     (tmp_path / "hosts.yml").write_text(hosts, encoding="utf-8")
-    assert login_for(Kind.GITHUB, "github.com").token == SECRET
+    assert login_for(ForgeKind.GITHUB, "github.com").token == SECRET
 
 
 def test_a_tool_without_output_gives_no_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +136,6 @@ def test_a_tool_without_output_gives_no_login(tmp_path: Path, monkeypatch: pytes
         tool.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         tool.chmod(0o755)
         with pytest.raises(AuthenticationFailed, match=said):
-            login_for(Kind.GITLAB, "gitlab.com")
+            login_for(ForgeKind.GITLAB, "gitlab.com")
     tool.write_text(f"#!/bin/sh\necho {SECRET}\n", encoding="utf-8")
-    assert login_for(Kind.GITLAB, "gitlab.com").token == SECRET
+    assert login_for(ForgeKind.GITLAB, "gitlab.com").token == SECRET

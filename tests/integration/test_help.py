@@ -15,7 +15,7 @@ from orchestrator.server.app import create_app
 from orchestrator.workspaces.evaluation.resolve import resolve
 from orchestrator.workspaces.git import Git
 from tests.documents import SPAN, block_with
-from tests.fakes.desk import desk_at
+from tests.fakes.in_process_daemon import create_daemon
 from tests.fakes.repositories import commit, repository
 from tests.fakes.shell import Shell, only_error
 
@@ -103,13 +103,13 @@ def test_the_sample_of_checks_is_accepted(tmp_path: Path) -> None:
 
 
 async def test_the_page_of_the_api_names_every_route_and_no_other(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "data")
+    daemon = create_daemon(tmp_path / "data")
     there = {
         f"{verb.upper()} {re.sub('{[a-z]+}', '{}', path)}"
-        for path, verbs in create_app(desk.service).openapi()["paths"].items()
+        for path, verbs in create_app(daemon.service).openapi()["paths"].items()
         for verb in verbs
     }
-    desk.store.close()
+    daemon.store.close()
     named: set[str] = set()
     for row in read_pages()["api"].splitlines():
         if not row.startswith("| `"):

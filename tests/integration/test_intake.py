@@ -35,8 +35,8 @@ from orchestrator.supervisor.supervisor import Supervisor
 from tests.fakes.github_server import GitHubServer
 from tests.fakes.gitlab_server import GitLabServer
 from tests.fakes.jira_server import JiraServer
+from tests.fakes.recording_executor import RecordingExecutor
 from tests.fakes.repositories import repository
-from tests.fakes.still_executor import StillExecutor
 from tests.fakes.tracker_server import Issue, Said
 
 NOW = datetime(2026, 5, 28, 22, 30, tzinfo=UTC)
@@ -54,7 +54,7 @@ BUG = Issue(
 
 
 @dataclass
-class Desk:
+class SubmissionHarness:
     """A submission service with its own data folder, and a repository to work on."""
 
     root: Path
@@ -67,7 +67,7 @@ class Desk:
             pipeline_of=lambda task: self.definitions.pipelines[task.pipeline],
             model_of=lambda _: "",
         )
-        self.supervisor = Supervisor(self.store, StillExecutor(), self.inbox, lookups, Capacity())
+        self.supervisor = Supervisor(self.store, RecordingExecutor(), self.inbox, lookups, Capacity())
         self.definitions = load_definitions(
             Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))
         )
@@ -119,13 +119,13 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SubmissionHarness]:
     """A home without settings and without any login."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     repository(tmp_path / "repo")
-    desk = Desk(tmp_path)
-    yield desk
-    desk.store.close()
+    harness = SubmissionHarness(tmp_path)
+    yield harness
+    harness.store.close()
 
 
 @pytest.fixture
@@ -134,14 +134,14 @@ def jira() -> Iterator[JiraServer]:
         yield server
 
 
-async def test_a_jira_ticket_is_stored_without_secrets(desk: Desk, jira: JiraServer) -> None:
-    task = await desk.accept("ABC-12", jira.account)
+async def test_a_jira_ticket_is_stored_without_secrets(harness: SubmissionHarness, jira: JiraServer) -> None:
+    task = await harness.accept("ABC-12", jira.account)
     masked = "[REDACTED:aws_access_key]"
     assert (task.id, task.title) == ("ABC-12_20260528_223000", f"Login fails with {masked}")
     assert (task.ticket.key, task.ticket.type, task.ticket.source) == ("ABC-12", TicketType.BUGFIX, "jira")
     assert (task.source.branch, task.pipeline, task.schedule.priority) == ("bugfix/ABC-12", "full", Priority.CRITICAL)
     assert (task.policy.autonomy, task.policy.on_blocked) == (Autonomy.INTERACTIVE, OnBlocked.HALT)
-    ticket = desk.written(task, "ticket.json")
+    ticket = harness.written(task, "ticket.json")
     assert SECRET not in orjson.dumps(ticket).decode()
     assert {name: ticket[name] for name in ("ticket_id", "type", "requirement_source", "url", "labels", "status")} == {
         "ticket_id": "ABC-12",
@@ -163,19 +163,21 @@ async def test_a_jira_ticket_is_stored_without_secrets(desk: Desk, jira: JiraSer
     }
 
 
-async def test_sections_under_known_headings_are_stored_beside_the_ticket(desk: Desk, jira: JiraServer) -> None:
-    parsed = desk.written(await desk.accept("ABC-12", jira.account), "ticket-parsed.json")
+async def test_sections_under_known_headings_are_stored_beside_the_ticket(
+    harness: SubmissionHarness, jira: JiraServer
+) -> None:
+    parsed = harness.written(await harness.accept("ABC-12", jira.account), "ticket-parsed.json")
     assert parsed["fields"] == {"steps_to_reproduce": ["Log in"], "expected": "A page."}
     assert (parsed["work_type"], parsed["pipeline_variant"], parsed["warnings"]) == ("bugfix", "full", [])
     assert parsed["missing_fields"] == ["summary", "actual", "scope.modules"]
 
 
-async def test_issues_are_named_after_their_forge_and_their_number(desk: Desk) -> None:
+async def test_issues_are_named_after_their_forge_and_their_number(harness: SubmissionHarness) -> None:
     issue = Issue(title="Add --json", body="Write it.")
     with GitHubServer({"acme/app#12": issue}) as github, GitLabServer({"acme/tools/app#7": issue}) as gitlab:
         made = [
-            await desk.accept("acme/app#12", github.account),
-            await desk.accept(f"{gitlab.url}/acme/tools/app/-/issues/7", gitlab.account),
+            await harness.accept("acme/app#12", github.account),
+            await harness.accept(f"{gitlab.url}/acme/tools/app/-/issues/7", gitlab.account),
         ]
     assert [(task.ticket.key, task.source.branch) for task in made] == [
         ("GH-12", "feature/GH-12"),
@@ -183,102 +185,122 @@ async def test_issues_are_named_after_their_forge_and_their_number(desk: Desk) -
     ]
 
 
-async def test_a_users_own_text_is_local_and_needs_no_tracker(desk: Desk) -> None:
-    first, second = [await desk.accept("# Fix the crash\n\nIt crashes.") for _ in range(2)]
+async def test_a_users_own_text_is_local_and_needs_no_tracker(harness: SubmissionHarness) -> None:
+    first, second = [await harness.accept("# Fix the crash\n\nIt crashes.") for _ in range(2)]
     assert (first.id, second.id) == ("LOCAL-20260528_223000", "LOCAL-20260528_223000-2")
     assert (first.ticket.key, first.ticket.source, first.ticket.type) == (first.id, "local", TicketType.BUGFIX)
     assert (first.policy.autonomy, first.policy.on_blocked) == (Autonomy.AUTO, OnBlocked.ESCALATE)
-    ticket = desk.written(first, "ticket.json")
+    ticket = harness.written(first, "ticket.json")
     assert (ticket["summary"], ticket["created"]) == ("Fix the crash", "2026-05-28T22:30:00.000Z")
     assert "url" not in ticket
 
 
-async def test_a_rule_above_a_text_is_not_its_title(desk: Desk) -> None:
-    assert (await desk.accept("---\n\n# Fix the crash\n\nIt crashes.")).title == "Fix the crash"
+async def test_a_rule_above_a_text_is_not_its_title(harness: SubmissionHarness) -> None:
+    assert (await harness.accept("---\n\n# Fix the crash\n\nIt crashes.")).title == "Fix the crash"
 
 
-async def test_the_users_options_override_the_ticket(desk: Desk, jira: JiraServer) -> None:
+async def test_the_users_options_override_the_ticket(harness: SubmissionHarness, jira: JiraServer) -> None:
     said = {"title": "Mine", "type": TicketType.FEATURE, "priority": Priority.LOW, "autonomy": Autonomy.AUTO}
-    task = await desk.accept("ABC-12", jira.account, pipeline="full", **said)
+    task = await harness.accept("ABC-12", jira.account, pipeline="full", **said)
     assert (task.title, task.ticket.type, task.schedule.priority) == ("Mine", TicketType.FEATURE, Priority.LOW)
     assert (task.policy.autonomy, task.policy.on_blocked) == (Autonomy.AUTO, OnBlocked.ESCALATE)
-    freed = await desk.accept("Night work", on_blocked=OnBlocked.HALT, auto_merge=True)
+    freed = await harness.accept("Night work", on_blocked=OnBlocked.HALT, auto_merge=True)
     assert (freed.policy.autonomy, freed.policy.on_blocked) == (Autonomy.AUTO, OnBlocked.HALT)
     assert (freed.policy.auto_merge, task.policy.auto_merge) == (True, False)
     front = "---\nkey: ABC-9\ntitle: Theirs\ntype: bugfix\npriority: high\nlabels: [a]\n---\nText\n"
-    local = await desk.accept(front)
+    local = await harness.accept(front)
     assert (local.ticket.key, local.title, local.schedule.priority) == ("ABC-9", "Theirs", Priority.HIGH)
-    assert (local.source.branch, desk.written(local, "ticket.json")["labels"]) == ("bugfix/ABC-9", ["a"])
+    assert (local.source.branch, harness.written(local, "ticket.json")["labels"]) == ("bugfix/ABC-9", ["a"])
 
 
-async def test_a_kind_of_work_without_its_own_pipeline_is_refused(desk: Desk) -> None:
-    pipelines = {"full": desk.definitions.pipelines["full"]}
-    desk.intake = replace(desk.intake, pipelines=lambda: pipelines)
+async def test_a_kind_of_work_without_its_own_pipeline_is_refused(harness: SubmissionHarness) -> None:
+    pipelines = {"full": harness.definitions.pipelines["full"]}
+    harness.intake = replace(harness.intake, pipelines=lambda: pipelines)
     with pytest.raises(SubmissionRefused, match="'review_only'"):
-        await desk.accept("Code review of the parser")
-    assert (await desk.accept("Code review of the parser", type=TicketType.FEATURE)).pipeline == "full"
+        await harness.accept("Code review of the parser")
+    assert (await harness.accept("Code review of the parser", type=TicketType.FEATURE)).pipeline == "full"
 
 
-async def test_a_blocked_text_of_a_tracker_is_quarantined_and_refused(desk: Desk, jira: JiraServer) -> None:
+async def test_a_blocked_text_of_a_tracker_is_quarantined_and_refused(
+    harness: SubmissionHarness, jira: JiraServer
+) -> None:
     with pytest.raises(SubmissionRefused, match=r"ABC-13 .*\(private_key_pem in line 2\)") as caught:
-        await desk.accept("ABC-13", jira.account)
-    why, text = desk.kept
+        await harness.accept("ABC-13", jira.account)
+    why, text = harness.kept
     assert text.read_text().startswith(PRIVATE.strip())
     assert str(text) in str(caught.value)
     assert "private_key_pem" in why.read_text()
-    assert list(desk.tasks.iterdir()) == []
+    assert list(harness.tasks.iterdir()) == []
 
 
-async def test_a_blocked_text_of_a_user_is_refused_and_stored_nowhere(desk: Desk) -> None:
+async def test_a_blocked_text_of_a_user_is_refused_and_stored_nowhere(harness: SubmissionHarness) -> None:
     many = PRIVATE * 12
     with pytest.raises(SubmissionRefused, match=r"private_key_pem in line 20 and 2 more\)"):
-        await desk.accept(many)
-    assert desk.kept == []
-    assert list(desk.tasks.iterdir()) == []
+        await harness.accept(many)
+    assert harness.kept == []
+    assert list(harness.tasks.iterdir()) == []
 
 
-async def test_a_ticket_with_an_active_task_is_refused_unless_forced(desk: Desk, jira: JiraServer) -> None:
-    first = await desk.accept("ABC-12", jira.account)
+async def test_a_ticket_with_an_active_task_is_refused_unless_forced(
+    harness: SubmissionHarness, jira: JiraServer
+) -> None:
+    first = await harness.accept("ABC-12", jira.account)
     with pytest.raises(AlreadyActive, match=first.id):
-        await desk.accept(f"{jira.url}/browse/ABC-12", jira.account)
-    assert [folder.name for folder in desk.tasks.iterdir()] == [first.id]
-    second = await desk.accept("ABC-12", jira.account, again=True)
+        await harness.accept(f"{jira.url}/browse/ABC-12", jira.account)
+    assert [folder.name for folder in harness.tasks.iterdir()] == [first.id]
+    second = await harness.accept("ABC-12", jira.account, again=True)
     assert second.id == f"{first.id}-2"
-    del desk.supervisor.tasks[second.id]
-    desk.supervisor.tasks[first.id] = replace(first, status=TaskStatus.COMPLETED)
-    assert (await desk.accept("ABC-12", jira.account)).id == f"{first.id}-3"
+    del harness.supervisor.tasks[second.id]
+    harness.supervisor.tasks[first.id] = replace(first, status=TaskStatus.COMPLETED)
+    assert (await harness.accept("ABC-12", jira.account)).id == f"{first.id}-3"
 
 
-async def test_of_two_concurrent_submissions_one_becomes_a_task(desk: Desk, jira: JiraServer) -> None:
-    service = desk.service((jira.account,))
-    both = [service.submit(Submission(text="ABC-12", repo=desk.repo), (), "ada") for _ in range(2)]
-    async with desk.at_work():
+@pytest.mark.parametrize("text", ["Say hello", "---\nkey: ABC-12\n---\n# Say hello"], ids=["option", "front matter"])
+async def test_a_text_under_the_key_of_an_active_ticket_is_refused_unless_forced(
+    harness: SubmissionHarness, text: str
+) -> None:
+    named = {} if text.startswith("---") else {"ticket": "ABC-12"}
+    first = await harness.accept(text, **named)
+    with pytest.raises(AlreadyActive, match=f"ABC-12 already has a task in this repository: {first.id}"):
+        await harness.accept(text, **named)
+    assert (await harness.accept(text, again=True, **named)).ticket.key == "ABC-12"
+
+
+async def test_texts_without_a_key_are_tickets_of_their_own(harness: SubmissionHarness) -> None:
+    both = [await harness.accept("Say hello") for _ in range(2)]
+    assert len({task.id for task in both}) == 2
+
+
+async def test_of_two_concurrent_submissions_one_becomes_a_task(harness: SubmissionHarness, jira: JiraServer) -> None:
+    service = harness.service((jira.account,))
+    both = [service.submit(Submission(text="ABC-12", repo=harness.repo), (), "ada") for _ in range(2)]
+    async with harness.at_work():
         ended = await asyncio.gather(*both, return_exceptions=True)
     assert {type(one) for one in ended} == {Task, AlreadyActive}
-    assert len(list(desk.tasks.iterdir())) == 1
+    assert len(list(harness.tasks.iterdir())) == 1
 
 
-async def test_the_same_ticket_may_be_active_in_two_repositories(desk: Desk, jira: JiraServer) -> None:
-    repository(desk.root / "other")
-    await desk.accept("ABC-12", jira.account)
-    assert (await desk.accept("ABC-12", jira.account, repo=desk.root / "other")).ticket.key == "ABC-12"
+async def test_the_same_ticket_may_be_active_in_two_repositories(harness: SubmissionHarness, jira: JiraServer) -> None:
+    repository(harness.root / "other")
+    await harness.accept("ABC-12", jira.account)
+    assert (await harness.accept("ABC-12", jira.account, repo=harness.root / "other")).ticket.key == "ABC-12"
 
 
-async def test_an_earlier_submission_under_a_key_is_recorded_and_returned(desk: Desk) -> None:
-    document = to_document(await desk.accept("Say hello"))
+async def test_an_earlier_submission_under_a_key_is_recorded_and_returned(harness: SubmissionHarness) -> None:
+    document = to_document(await harness.accept("Say hello"))
     record = orjson.loads(orjson.dumps(document))["states"]["TICKET_INTAKE"]
     assert record["mcp_preflight"] == {"servers_registered": ["cks"], "env_unset": ["CKS_CONFIG"]}
     again = from_document(document).ticket.preflight
     assert again == Preflight(servers_registered=("cks",), env_unset=("CKS_CONFIG",))
 
 
-async def test_a_key_beside_a_tracker_ticket_must_be_its_own(desk: Desk, jira: JiraServer) -> None:
+async def test_a_key_beside_a_tracker_ticket_must_be_its_own(harness: SubmissionHarness, jira: JiraServer) -> None:
     with pytest.raises(SubmissionRefused, match="'XYZ-1'"):
-        await desk.accept("ABC-12", jira.account, ticket="XYZ-1")
-    assert (await desk.accept("ABC-12", jira.account, ticket="ABC-12")).ticket.key == "ABC-12"
+        await harness.accept("ABC-12", jira.account, ticket="XYZ-1")
+    assert (await harness.accept("ABC-12", jira.account, ticket="ABC-12")).ticket.key == "ABC-12"
 
 
-async def test_a_missing_ticket_leaves_nothing_behind(desk: Desk, jira: JiraServer) -> None:
+async def test_a_missing_ticket_leaves_nothing_behind(harness: SubmissionHarness, jira: JiraServer) -> None:
     with pytest.raises(NotFound, match="JIRA_API_TOKEN"):
-        await desk.accept("ABC-99", jira.account)
-    assert list(desk.tasks.iterdir()) == []
+        await harness.accept("ABC-99", jira.account)
+    assert list(harness.tasks.iterdir()) == []

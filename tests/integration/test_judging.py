@@ -21,7 +21,7 @@ PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 SECRET = "aB3dE6gH9jK2mN5pQ8"
 
 
-class Desk:
+class CheckHarness:
     """A repository with a base commit and a branch, and a task whose branch is evaluated."""
 
     def __init__(self, folder: Path, base: dict[str, str], changed: dict[str, str], rules: Rules | None = None) -> None:
@@ -59,37 +59,38 @@ RUFF = {"ruff.toml": '[format]\n[lint]\nselect = ["F"]\n', "old.py": "import os\
 
 
 def test_linter_findings_on_old_lines_warn_and_on_new_ones_fail(tmp_path: Path) -> None:
-    before = Desk(tmp_path / "a", RUFF, {"new.py": "x = 1\n"}).evaluate()
+    before = CheckHarness(tmp_path / "a", RUFF, {"new.py": "x = 1\n"}).evaluate()
     assert before["lint"].verdict is Verdict.WARN
     assert "1 finding, none in changed lines: " in before["lint"].reason
     assert "old.py:1: F401" in before["lint"].reason
-    after = Desk(tmp_path / "b", RUFF, {"new.py": "import sys\n"}).evaluate()
+    after = CheckHarness(tmp_path / "b", RUFF, {"new.py": "import sys\n"}).evaluate()
     assert (after["lint"].verdict, after["lint"].exit_code) == (Verdict.FAIL, 1)
     assert "new.py:1: F401" in after["lint"].reason
 
 
 def test_a_violation_of_the_format_fails(tmp_path: Path) -> None:
-    results = Desk(tmp_path, RUFF, {"new.py": "x   =   1\n"}).evaluate()
+    results = CheckHarness(tmp_path, RUFF, {"new.py": "x   =   1\n"}).evaluate()
     assert results["format"].verdict is Verdict.FAIL
     assert results["format"].reason.startswith("exit code 1: ")
     assert "reformat" in results["format"].reason
 
 
 def test_a_linter_that_could_not_run_is_not_a_success(tmp_path: Path) -> None:
-    results = Desk(tmp_path, RUFF, {"ruff.toml": "select = 1\n"}).evaluate()
+    results = CheckHarness(tmp_path, RUFF, {"ruff.toml": "select = 1\n"}).evaluate()
     assert (results["lint"].verdict, results["lint"].exit_code) == (Verdict.FAIL, 2)
 
 
 def test_a_scanner_fails_serious_new_findings(tmp_path: Path) -> None:
     base = {"pyproject.toml": "[tool.bandit]\n"}
     bad = "import subprocess\nsubprocess.run('ls ' + input(), shell=True)\n"
-    results = Desk(tmp_path / "a", base, {"a.py": bad}).evaluate()
+    results = CheckHarness(tmp_path / "a", base, {"a.py": bad}).evaluate()
     assert results["security"].verdict is Verdict.FAIL
     assert "a.py:2: B602" in results["security"].reason
     assert (
-        Desk(tmp_path / "b", {**base, "a.py": bad}, {"b.py": "x = 1\n"}).evaluate()["security"].verdict is Verdict.WARN
+        CheckHarness(tmp_path / "b", {**base, "a.py": bad}, {"b.py": "x = 1\n"}).evaluate()["security"].verdict
+        is Verdict.WARN
     )
-    assert Desk(tmp_path / "c", base, {"b.py": "x = 1\n"}).evaluate()["security"].verdict is Verdict.PASS
+    assert CheckHarness(tmp_path / "c", base, {"b.py": "x = 1\n"}).evaluate()["security"].verdict is Verdict.PASS
 
 
 CODE = "def sign(x):\n    if x < 0:\n        return -1\n    return 1\n"
@@ -110,7 +111,7 @@ CHANGED = {"a.py": CODE, "test_a.py": "import a\n\ndef test_it():\n    assert a.
     ],
 )
 def test_the_coverage_of_the_change_is_reported(tmp_path: Path, rules: Rules, verdict: Verdict) -> None:
-    results = Desk(tmp_path, TESTED, CHANGED, rules).evaluate()
+    results = CheckHarness(tmp_path, TESTED, CHANGED, rules).evaluate()
     assert results["unit_test"].reason == "exit code 0"
     assert results["coverage"].verdict is verdict
     assert results["coverage"].reason.startswith("tests reach 5 of 6 changed lines (83 %)")
@@ -118,14 +119,14 @@ def test_the_coverage_of_the_change_is_reported(tmp_path: Path, rules: Rules, ve
 
 def test_tests_without_a_report_have_their_coverage_skipped_with_the_reason(tmp_path: Path) -> None:
     text = '[checks.unit_test]\ncommand = "true"\n[checks.coverage]\nreads = "lcov"\n'
-    results = Desk(tmp_path, {".orchestrator.toml": text}, {"a.py": CODE}).evaluate()
+    results = CheckHarness(tmp_path, {".orchestrator.toml": text}, {"a.py": CODE}).evaluate()
     assert results["coverage"].verdict is Verdict.SKIPPED
     assert results["coverage"].reason == "the tests wrote no coverage report to $ORCHESTRATOR_REPORT"
 
 
 def test_a_failed_test_names_its_first_failing_line(tmp_path: Path) -> None:
     wrong = {"a.py": CODE, "test_a.py": "import a\n\ndef test_it():\n    assert a.sign(-3) == 1\n"}
-    results = Desk(tmp_path, TESTED, wrong).evaluate()
+    results = CheckHarness(tmp_path, TESTED, wrong).evaluate()
     assert results["unit_test"].verdict is Verdict.FAIL
     assert results["unit_test"].reason.startswith("exit code 1: E       assert -1 == 1")
     assert results["unit_test"].log == "logs/0-unit_test/stdout.jsonl"
@@ -133,15 +134,15 @@ def test_a_failed_test_names_its_first_failing_line(tmp_path: Path) -> None:
 
 def test_a_new_secret_fails_and_an_old_one_is_not_mentioned(tmp_path: Path) -> None:
     leaky = {"a.py": f'API_KEY = "{SECRET}"\n'}
-    results = Desk(tmp_path / "a", {"x.txt": ""}, leaky).evaluate()
+    results = CheckHarness(tmp_path / "a", {"x.txt": ""}, leaky).evaluate()
     assert results["security"].verdict is Verdict.FAIL
     assert results["security"].reason.startswith("1 finding in changed lines: a.py:1: ")
     assert SECRET not in results["security"].reason
-    assert Desk(tmp_path / "b", leaky, {"b.py": "x = 1\n"}).evaluate()["security"].verdict is Verdict.PASS
+    assert CheckHarness(tmp_path / "b", leaky, {"b.py": "x = 1\n"}).evaluate()["security"].verdict is Verdict.PASS
 
 
 def test_a_secret_in_a_commit_message_fails(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, {"x.txt": ""}, {"a.py": "x = 1\n"})
+    desk = CheckHarness(tmp_path, {"x.txt": ""}, {"a.py": "x = 1\n"})
     token = "ghp_" + SECRET * 2
     git(desk.repo, "commit", "--quiet", "--amend", "--message", f"Call the forge\n\nwith {token}")
     head = git(desk.repo, "rev-parse", "HEAD")
@@ -154,7 +155,7 @@ def test_a_secret_in_a_commit_message_fails(tmp_path: Path) -> None:
 
 def test_a_secret_in_the_output_does_not_reach_the_reason(tmp_path: Path) -> None:
     text = f"[checks.unit_test]\ncommand = \"echo 'error: password={SECRET}9'; exit 1\"\n"
-    results = Desk(tmp_path, {".orchestrator.toml": text}, {"a.txt": "x"}).evaluate()
+    results = CheckHarness(tmp_path, {".orchestrator.toml": text}, {"a.txt": "x"}).evaluate()
     assert results["unit_test"].reason == "exit code 1: error: password=[REDACTED:password_assignment]"
 
 
@@ -163,13 +164,13 @@ def test_no_report_can_turn_a_failure_into_a_success(tmp_path: Path) -> None:
     text = ask.format("lint", "echo '[]' > \"$ORCHESTRATOR_REPORT\"")
     text += ask.format("lint_b", 'ln -s /etc/passwd "$ORCHESTRATOR_REPORT"')
     text += ask.format("lint_c", 'mkfifo "$ORCHESTRATOR_REPORT"')
-    results = Desk(tmp_path, {".orchestrator.toml": text}, {"a.txt": "x"}).evaluate()
+    results = CheckHarness(tmp_path, {".orchestrator.toml": text}, {"a.txt": "x"}).evaluate()
     assert {one.verdict for one in results.values()} == {Verdict.FAIL}
 
 
 def test_an_integration_test_that_cannot_run_here_is_skipped_with_a_reason(tmp_path: Path) -> None:
     text = "[checks.integration]\ncommand = 'run'\npreflight = 'no-such-tool --health'\ncleanup = 'touch cleaned'\n"
-    desk = Desk(tmp_path, {".orchestrator.toml": text}, {"a.txt": "x"})
+    desk = CheckHarness(tmp_path, {".orchestrator.toml": text}, {"a.txt": "x"})
     results = desk.evaluate()
     assert results["integration_probe"].verdict is Verdict.SKIPPED
     assert results["integration"].verdict is Verdict.SKIPPED
@@ -210,7 +211,7 @@ def test_the_first_failing_line_is_searched_in_rotated_output_first_and_is_bound
 
 
 def test_a_change_that_cannot_be_read_is_no_success(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, {"x.txt": ""}, {"a.txt": "x"})
+    desk = CheckHarness(tmp_path, {"x.txt": ""}, {"a.txt": "x"})
     look = next(check for check in desk.task.evaluation.checks if check.reads is ResultSource.CHANGE)
     gone: Task = replace(desk.task, source=replace(desk.task.source, head="f" * 40))
     result = desk.judge.of_look(gone, look)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.wiring import bundled_redactor
-from orchestrator.workspaces.evaluation.secret_scan import SecretLeaked, refuse_leaks, refuse_told_secrets
+from orchestrator.workspaces.evaluation.secret_scan import SecretLeaked, refuse_leaks, refuse_secrets_in_messages
 from orchestrator.workspaces.git import Git
 from tests.fakes.repositories import commit, git, repository
 
@@ -19,7 +19,7 @@ REDACTOR = bundled_redactor()
 
 
 def publish(folder: Path, base: str) -> None:
-    refuse_told_secrets(Git.own(folder / ".git"), base, git(folder, "rev-parse", "HEAD"), REDACTOR)
+    refuse_secrets_in_messages(Git.own(folder / ".git"), base, git(folder, "rev-parse", "HEAD"), REDACTOR)
 
 
 def look(folder: Path, base: str) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from orchestrator.formats.codec import Json, JsonObject
 from tests.fakes.messages_api import MessagesApi
-from tests.fakes.playwright import Reply, Say, Scene, ToolResult, Use, in_order, scene_of
+from tests.fakes.scripted_model import Reply, Say, Scene, ToolResult, Use, in_order, scene_of
 
 
 def asked(*messages: JsonObject) -> JsonObject:
@@ -69,8 +69,8 @@ def test_other_paths_get_valid_responses() -> None:
 
 
 def test_a_failing_script_fails_the_test() -> None:
-    def playwright(scene: Scene) -> Reply:
+    def model(scene: Scene) -> Reply:
         raise LookupError(scene.prompt)
 
-    with pytest.raises(LookupError, match="hi"), MessagesApi(playwright) as api:
+    with pytest.raises(LookupError, match="hi"), MessagesApi(model) as api:
         httpx.post(f"{api.url}/v1/messages", json=asked(said("user", text("hi"))))

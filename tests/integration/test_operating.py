@@ -31,7 +31,7 @@ from orchestrator.pipelines.schemas import state_schema
 from orchestrator.storage.records import StoreInUse
 from orchestrator.storage.store import FolderStore
 from orchestrator.workspaces.git import GitError
-from tests.fakes.desk import desk_at
+from tests.fakes.in_process_daemon import create_daemon
 from tests.fakes.repositories import commit, git, repository
 from tests.fakes.world import START
 
@@ -243,17 +243,17 @@ def test_a_workspace_is_created_once_and_with_an_existing_pipeline(folder: Path)
 def at_rest(tmp_path: Path) -> Path:
     """Return the folder of an accepted task whose daemon has stopped."""
     repository(tmp_path / "repo")
-    desk = desk_at(tmp_path / "data")
+    daemon = create_daemon(tmp_path / "data")
 
     async def begin() -> Path:
-        loop = asyncio.create_task(desk.supervisor.run())
-        task = await desk.accept(Submission(text="Say hello", repo=tmp_path / "repo"), "ada")
-        await desk.inbox.settled()
+        loop = asyncio.create_task(daemon.supervisor.run())
+        task = await daemon.accept(Submission(text="Say hello", repo=tmp_path / "repo"), "ada")
+        await daemon.inbox.settled()
         loop.cancel()
         return Path(task.folder)
 
     folder = asyncio.run(begin())
-    desk.store.close()
+    daemon.store.close()
     return folder
 
 

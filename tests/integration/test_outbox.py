@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.workspaces.outbox import MAX_ENTRIES, Imported, Limits, OutboxError, import_files, read_text
+from orchestrator.workspaces.outbox import MAX_ENTRIES, Imported, OutboxError, OutboxLimits, import_files, read_text
 
 ALLOWED = ("analysis.md", "plan.md", "design-v*.md")
 
@@ -144,7 +144,7 @@ def test_the_number_of_inspected_entries_is_bounded(outbox: Path, task: Path) ->
 @pytest.mark.parametrize(("size", "taken_in"), [(100, 1), (101, 0)])
 def test_the_size_limit_is_exact(outbox: Path, task: Path, size: int, taken_in: int) -> None:
     (outbox / "plan.md").write_text("x" * size)
-    assert len(import_files(outbox, ALLOWED, task, Limits(100)).files) == taken_in
+    assert len(import_files(outbox, ALLOWED, task, OutboxLimits(100)).files) == taken_in
 
 
 def test_text_that_is_not_utf8_is_refused_with_the_position(outbox: Path, task: Path) -> None:
@@ -181,7 +181,9 @@ def test_an_artifact_that_is_missing_or_was_replaced_is_not_read(task: Path) -> 
 def test_a_file_with_objectionable_content_stays_where_it_is(outbox: Path, task: Path) -> None:
     (outbox / "plan.md").write_text("the password is hunter2")
     (outbox / "analysis.md").write_text("the password is in DB_PASSWORD")
-    taken = import_files(outbox, ALLOWED, task, Limits(objection=lambda body: "it tells" if b"hunter2" in body else ""))
+    taken = import_files(
+        outbox, ALLOWED, task, OutboxLimits(objection=lambda body: "it tells" if b"hunter2" in body else "")
+    )
     assert [file.name for file in taken.files] == ["analysis.md"]
     assert reasons(taken) == {"plan.md": "it tells"}
     assert not (task / "plan.md").exists()

@@ -59,7 +59,7 @@ class Stage:
             workspace=workspace,
             files=files,
             family_of=lambda _: TICKETS,
-            hosts=lambda: {"forge.test": Host(kind=remote.Kind.GITHUB, api=server.api, token=TOKEN)},
+            hosts=lambda: {"forge.test": Host(kind=remote.ForgeKind.GITHUB, api=server.api, token=TOKEN)},
             redactor=Redactor(parse_rules(rules.read_text(encoding="utf-8"), str(rules))),
             quarantined=folder / "quarantine",
             clock=clock.now,
@@ -133,7 +133,7 @@ def test_an_answer_names_only_the_commits_of_its_round(stage: Stage) -> None:
     stage.head = stage.workspace.facts("T-1", stage.task.source.base_commit, stage.task.source.base_commit).head
     stage.opened(Reply(comment_id=f"thread:{said[1].id}", mark="b"), task=before)
     first, second = (one.body.rpartition("\n")[2] for one in stage.server.pulls[-1].threads if one.root)
-    assert first == "Looked at; nothing was changed for it."
+    assert first == "Considered; no change was needed."
     assert second.startswith("Addressed in ")
     assert second.endswith(" and 2 more.")
 
@@ -316,4 +316,4 @@ def test_a_moved_repository_is_found_when_its_remote_is_updated(stage: Stage) ->
     assert "answered 301 " in told
     assert "it has moved" in told
     git(Path(stage.task.source.repo), "remote", "set-url", "origin", f"https://forge.test/{REPO}.git")
-    assert not [one for one in stage.seen(moved).hindrances if "could not be looked at" in one]
+    assert not [one for one in stage.seen(moved).hindrances if "could not be read" in one]

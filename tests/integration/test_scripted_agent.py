@@ -26,13 +26,13 @@ from orchestrator.core.events.agent_events import (
     Noise,
     Outcome,
     SessionActivity,
-    SessionStarted,
+    SessionOpened,
     SessionState,
     Text,
     TokenUsage,
     ToolFinished,
     ToolStarted,
-    TurnFinished,
+    TurnResult,
 )
 from orchestrator.core.events.agent_messages import (
     AgentError,
@@ -136,7 +136,7 @@ def test_without_a_scenario_it_writes_what_every_gate_of_the_pipeline_requires(s
     with stage.agent() as agent:
         for name in ("ANALYSIS", "PLANNING", "DESIGN"):
             events = agent.turn(stage.turn(name))
-            assert of(TurnFinished, events)[0].outcome is Outcome.OK
+            assert of(TurnResult, events)[0].outcome is Outcome.OK
             wanted = [guard for guard in stage.pipeline.stage(name).guards if "Budget" not in type(guard).__name__]
             assert guards.missing(wanted, stage.task, evidence(stage)) == ()
         assert len(planned(stage)) == 3
@@ -173,21 +173,21 @@ def test_a_turn_has_the_first_and_last_lines_of_the_cli(stage: Stage) -> None:
     with stage.agent() as agent:
         events = agent.turn(stage.turn("ANALYSIS"))
     assert events[0] == SessionState(state=SessionActivity.RUNNING)
-    assert isinstance(events[1], SessionStarted)
+    assert isinstance(events[1], SessionOpened)
     assert events[1].session_id == "s-1"
     assert events[1].cwd == str(stage.worktree)
-    assert isinstance(events[-2], TurnFinished)
+    assert isinstance(events[-2], TurnResult)
     assert events[-2].usage.cumulative
     assert [tool.id for tool in of(ToolStarted, events)] == [tool.id for tool in of(ToolFinished, events)]
 
 
 def test_its_usage_is_summed_over_turns_and_over_a_resumed_session(stage: Stage) -> None:
     with stage.agent() as agent:
-        first = of(TurnFinished, agent.turn(stage.turn("ANALYSIS")))[0]
-        second = of(TurnFinished, agent.turn(stage.turn("PLANNING")))[0]
+        first = of(TurnResult, agent.turn(stage.turn("ANALYSIS")))[0]
+        second = of(TurnResult, agent.turn(stage.turn("PLANNING")))[0]
         assert agent.end() == 0
     with stage.agent(resume=True) as agent:
-        third = of(TurnFinished, agent.turn(stage.turn("DESIGN")))[0]
+        third = of(TurnResult, agent.turn(stage.turn("DESIGN")))[0]
     assert 0 < first.cost_usd < second.cost_usd < third.cost_usd
     assert first.usage.input_tokens < second.usage.input_tokens < third.usage.input_tokens
 
@@ -207,7 +207,7 @@ def test_the_same_uuid_is_one_turn_also_across_a_resume(stage: Stage) -> None:
 def test_a_session_can_neither_start_twice_nor_be_resumed_from_nothing(stage: Stage) -> None:
     with stage.agent(resume=True) as agent:
         assert agent.exit_code() == 1
-        assert of(TurnFinished, agent.rest())[0].error is ErrorClass.SESSION
+        assert of(TurnResult, agent.rest())[0].error is ErrorClass.SESSION
     with stage.agent() as agent:
         agent.turn("hello")
     with stage.agent() as agent:
@@ -220,7 +220,7 @@ def test_killed_after_its_commit_and_resumed_it_does_not_commit_twice(stage: Sta
     steps = (Step(step_id=1, description="Implement slugify in textkit"),)
     with stage.agent() as agent:
         events = agent.turn(stage.step(1, steps=steps))
-        assert of(TurnFinished, events) == []
+        assert of(TurnResult, events) == []
         assert not agent.output.endswith(b"\n")
         assert agent.exit_code() == -signal.SIGKILL
     resumed = replace(
@@ -231,7 +231,7 @@ def test_killed_after_its_commit_and_resumed_it_does_not_commit_twice(stage: Sta
     )
     with stage.agent(resume=True) as agent:
         events = agent.turn(stage.step(1, steps=steps, agent=resumed))
-        assert of(TurnFinished, events)[0].outcome is Outcome.OK
+        assert of(TurnResult, events)[0].outcome is Outcome.OK
     assert git(stage.worktree, "rev-list", "--count", "HEAD") == "2"
 
 
@@ -261,7 +261,7 @@ def test_a_command_runs_in_its_own_session_and_group(stage: Stage) -> None:
         assert os.getpgid(agent.process.pid) != group
         agent.process.terminate()
         assert agent.exit_code() == 143
-        assert not of(TurnFinished, agent.rest())
+        assert not of(TurnResult, agent.rest())
     assert not psutil.pid_exists(pid)
 
 
@@ -273,17 +273,17 @@ def test_an_interrupt_ends_the_turn_and_the_next_one_is_accepted(stage: Stage) -
         agent.interrupt()
         events = agent.until(lambda event: event == IDLE)
         assert of(Answered, events)[0].ok
-        assert of(TurnFinished, events)[0].outcome is Outcome.INTERRUPTED
+        assert of(TurnResult, events)[0].outcome is Outcome.INTERRUPTED
         assert not psutil.pid_exists(pid)
         events = agent.turn(stage.turn("ANALYSIS"))
-        assert of(TurnFinished, events)[0].outcome is Outcome.OK
+        assert of(TurnResult, events)[0].outcome is Outcome.OK
 
 
 def test_an_interrupt_between_turns_is_answered_and_ends_nothing(stage: Stage) -> None:
     with stage.agent() as agent:
         agent.interrupt()
         assert of(Answered, agent.until(lambda event: isinstance(event, Answered)))[0].ok
-        assert of(TurnFinished, agent.turn("go"))[0].outcome is Outcome.OK
+        assert of(TurnResult, agent.turn("go"))[0].outcome is Outcome.OK
 
 
 ASK = {"ask": {"tool": "Bash", "input": {"command": "ls"}, "file": "answer"}}
@@ -306,7 +306,7 @@ def test_it_asks_in_the_clis_protocol_and_waits_for_the_answer(stage: Stage) -> 
         assert seen[-2] == SessionState(state=SessionActivity.REQUIRES_ACTION)
         agent.send(allowed(request) * 2)
         events = agent.until(lambda event: event == IDLE)
-        assert of(TurnFinished, events)[0].outcome is Outcome.OK
+        assert of(TurnResult, events)[0].outcome is Outcome.OK
         assert of(ToolFinished, events)[0].ok
         answer = json.loads((stage.worktree / "answer").read_text())
         assert answer == {"behavior": "allow", "updatedInput": {"command": "ls"}}
@@ -329,7 +329,7 @@ def test_a_request_is_withdrawn_by_an_interrupt(stage: Stage) -> None:
         agent.interrupt()
         events = agent.until(lambda event: event == IDLE)
         assert of(AskWithdrawn, events) == [AskWithdrawn(request_id=request.request_id)]
-        finished = of(TurnFinished, events)[0]
+        finished = of(TurnResult, events)[0]
         assert (finished.outcome, finished.reason) == (Outcome.INTERRUPTED, "aborted_tools")
 
 
@@ -361,7 +361,7 @@ def test_a_command_may_time_out(stage: Stage) -> None:
 def test_the_tokens_of_a_turn_are_reported_during_the_turn(stage: Stage) -> None:
     events = stage.playing({"*": [{"say": "one"}, {"say": "two"}, {"no_work": True}]})
     assert [spent.tokens for spent in of(TokenUsage, events)] == [101, 101]
-    assert of(TurnFinished, events)[0].usage.input_tokens == 200
+    assert of(TurnResult, events)[0].usage.input_tokens == 200
 
 
 def test_turns_of_a_stage_are_counted_over_all_attempts(stage: Stage) -> None:
@@ -379,7 +379,7 @@ def test_a_turn_may_wait_for_a_file_and_then_continue(stage: Stage) -> None:
         agent.send(user_line("hello"))
         agent.until(lambda event: isinstance(event, Text) and event.text == "waiting")
         (stage.outbox / "go").touch()
-        assert of(Text, agent.until(lambda event: isinstance(event, TurnFinished)))[0].text == "going"
+        assert of(Text, agent.until(lambda event: isinstance(event, TurnResult)))[0].text == "going"
 
 
 def test_it_prints_writes_and_commits_what_the_scenario_says(stage: Stage) -> None:
@@ -394,7 +394,7 @@ def test_it_prints_writes_and_commits_what_the_scenario_says(stage: Stage) -> No
 
 def test_a_turn_without_work_succeeds_and_leaves_nothing(stage: Stage) -> None:
     events = stage.playing({"ANALYSIS": [{"no_work": True}]}, stage.turn("ANALYSIS"))
-    assert of(TurnFinished, events)[0].outcome is Outcome.OK
+    assert of(TurnResult, events)[0].outcome is Outcome.OK
     assert of(ToolStarted, events) == []
     assert list(stage.outbox.iterdir()) == []
 
@@ -433,7 +433,7 @@ def test_an_agent_that_ignores_term_continues(stage: Stage) -> None:
         agent.until(lambda event: isinstance(event, Text))
         agent.process.terminate()
         (stage.worktree / "go").touch()
-        assert of(TurnFinished, agent.until(lambda event: isinstance(event, TurnFinished)))
+        assert of(TurnResult, agent.until(lambda event: isinstance(event, TurnResult)))
         assert agent.end() == 0
 
 
@@ -443,7 +443,7 @@ def test_garbage_is_noise_and_a_huge_line_is_one_line(stage: Stage) -> None:
         events = agent.turn("go")
     assert len(of(Noise, events)) == 84
     assert max(len(line) for line in agent.output.split(b"\n")) > 300_000
-    assert of(TurnFinished, events)[0].outcome is Outcome.OK
+    assert of(TurnResult, events)[0].outcome is Outcome.OK
 
 
 def test_a_limit_looks_like_the_clis_and_the_next_turn_works(stage: Stage) -> None:
@@ -456,24 +456,24 @@ def test_a_limit_looks_like_the_clis_and_the_next_turn_works(stage: Stage) -> No
             )
         ]
         assert of(Text, events)[0].synthetic
-        finished = of(TurnFinished, events)[0]
+        finished = of(TurnResult, events)[0]
         assert (finished.outcome, finished.error, finished.http_status) == (Outcome.FAILED, ErrorClass.USAGE_LIMIT, 429)
         assert finished.text == "You've hit your 5-hour limit \N{MIDDLE DOT} resets 1:30am (UTC)"
-        assert of(TurnFinished, agent.turn(stage.turn("ANALYSIS")))[0].outcome is Outcome.OK
+        assert of(TurnResult, agent.turn(stage.turn("ANALYSIS")))[0].outcome is Outcome.OK
         assert agent.end() == 0
 
 
 def test_a_failed_call_ends_the_turn_with_the_configured_error(stage: Stage) -> None:
     stage.scenario = {"*": {"error": {"text": "API Error: Overloaded", "status": 529}}}
     with stage.agent() as agent:
-        finished = of(TurnFinished, agent.turn("go"))[0]
+        finished = of(TurnResult, agent.turn("go"))[0]
         assert (finished.outcome, finished.error) == (Outcome.FAILED, ErrorClass.OVERLOADED)
         assert agent.end() == 1
 
 
 def test_a_turn_may_end_without_a_result(stage: Stage) -> None:
     events = stage.playing({"*": {"no_result": True}})
-    assert of(TurnFinished, events) == []
+    assert of(TurnResult, events) == []
     assert events[-1] == IDLE
 
 
@@ -486,7 +486,7 @@ def test_a_hanging_agent_reacts_neither_to_turns_nor_to_the_end_of_input(stage: 
         agent.close_input()
         appeared(stage.home / "s-1.jsonl")  # it has accepted the turn
         if lines:
-            agent.until(lambda event: isinstance(event, TurnFinished))
+            agent.until(lambda event: isinstance(event, TurnResult))
         with pytest.raises(subprocess.TimeoutExpired):
             agent.process.wait(0.3)
         agent.process.terminate()

@@ -42,7 +42,7 @@ def test_roles_without_servers_read_no_file(tmp_path: Path) -> None:
     ("text", "said"),
     [
         (SERVERS, r"the role planner needs the server 'ckx', which .*mcp\.json does not register; did you mean 'cks'"),
-        ('{"servers": {}}', r"mcp\.json registers no servers \(mcpServers: Field required\); mend it"),
+        ('{"servers": {}}', r"mcp\.json registers no servers \(mcpServers: Field required\); fix it"),
         ('{"mcpServers": {"ckx": {"args": "--all"}}}', r"registers no servers \(mcpServers\.ckx\.args: "),
         ("{", r"registers no servers \(the whole of it: Invalid JSON"),
     ],

@@ -40,9 +40,9 @@ def model_of(task: Task) -> str:
     return "claude-opus" if task.stage == "IMPLEMENTATION" else "claude-sonnet"
 
 
-def config(room: Capacity) -> DaemonConfig:
+def config(capacity: Capacity) -> DaemonConfig:
     return DaemonConfig(
-        room=room,
+        capacity=capacity,
         floors=Floors(free_disk=2**31, available_memory=2**29, load_per_core=2.0),
         policy=Settings.model_construct().policy,
         pipelines={"full": full_pipeline()},
@@ -52,8 +52,8 @@ def config(room: Capacity) -> DaemonConfig:
     )
 
 
-def simulate(plan: SimulationPlan, room: Capacity) -> SimulationReport:
-    return asyncio.run(Simulation(config(room), plan).run())
+def simulate(plan: SimulationPlan, capacity: Capacity) -> SimulationReport:
+    return asyncio.run(Simulation(config(capacity), plan).run())
 
 
 @pytest.mark.timeout(300)
@@ -68,15 +68,15 @@ def test_no_invariant_is_violated_in_a_week_of_trouble(seed: int) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("room", "kind"),
+    ("capacity", "kind"),
     [
         pytest.param(Capacity(places=2), "rate_limit", id="usage limits"),
         pytest.param(Capacity(places=3, day=Caps(usd=25.0), turn_usd=0.5), "budget", id="daily budget"),
     ],
 )
-def test_no_invariant_is_violated_when_agents_keep_reaching_limits(room: Capacity, kind: str) -> None:
+def test_no_invariant_is_violated_when_agents_keep_reaching_limits(capacity: Capacity, kind: str) -> None:
     probabilities = Probabilities(agent_hangs=0.15, malformed_block=0.2, question=0.2, outages_per_day=8.0)
-    report = simulate(replace(WEEK, days=4.0, probabilities=probabilities), room)
+    report = simulate(replace(WEEK, days=4.0, probabilities=probabilities), capacity)
     assert not report.violations, report.violations[0]
     assert {kind, "service", "question"} <= {waits.kind for waits in report.waits}
 

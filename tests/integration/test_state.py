@@ -19,7 +19,7 @@ from orchestrator.daemon import callers
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.processes.spec import MARKER
 from tests import fork_server
-from tests.fakes.desk import PATIENCE, Desk, at_work, desk_at
+from tests.fakes.in_process_daemon import PATIENCE, InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import repository
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,40 +28,40 @@ SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
 
 
 @pytest_asyncio.fixture
-async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+async def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[InProcessDaemon]:
     """A daemon without processes, running."""
     for name in [name for name in os.environ if name.startswith("ORCHESTRATOR_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     repository(tmp_path / "repo")
-    desk = desk_at(tmp_path / "data")
-    async with at_work(desk):
-        yield desk
-    desk.store.close()
+    daemon = create_daemon(tmp_path / "data")
+    async with serving(daemon):
+        yield daemon
+    daemon.store.close()
 
 
 @pytest_asyncio.fixture
-async def client(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.AsyncHTTPTransport(uds=str(desk.settings.socket))
+async def client(daemon: InProcessDaemon) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.AsyncHTTPTransport(uds=str(daemon.settings.socket))
     async with httpx.AsyncClient(transport=transport, base_url="http://orchestrator", timeout=PATIENCE) as client:
         yield client
 
 
 @pytest_asyncio.fixture
-async def task(desk: Desk) -> Task:
+async def task(daemon: InProcessDaemon) -> Task:
     """A task with a workspace in its first stage."""
-    repo = desk.settings.data_dir.parent / "repo"
-    task = await desk.accept(Submission(text="Say hello", repo=repo), "ada")
-    await desk.inbox.settled()
+    repo = daemon.settings.data_dir.parent / "repo"
+    task = await daemon.accept(Submission(text="Say hello", repo=repo), "ada")
+    await daemon.inbox.settled()
     prepared = await asyncio.to_thread(
-        desk.workspace.prepare, task.id, repo, task.source.base_commit, task.source.branch
+        daemon.workspace.prepare, task.id, repo, task.source.base_commit, task.source.branch
     )
     ready = WorkspaceReady(
         at=clock.now(), worktree=str(prepared.worktree), branch=prepared.branch, head=prepared.base_commit
     )
-    desk.inbox.post(task.id, ready)
-    await desk.inbox.settled()
-    return desk.supervisor.tasks[task.id]
+    daemon.inbox.post(task.id, ready)
+    await daemon.inbox.settled()
+    return daemon.supervisor.tasks[task.id]
 
 
 async def run(
@@ -104,7 +104,7 @@ async def test_a_refused_operation_is_a_problem_with_the_members_of_the_original
 
 
 async def test_a_failure_is_recorded_once_per_key_and_without_secrets(
-    client: httpx.AsyncClient, task: Task, desk: Desk
+    client: httpx.AsyncClient, task: Task, daemon: InProcessDaemon
 ) -> None:
     entry = {"actual_outcome": {**OUTCOME, "details": f"key {SECRET}"}, "agent": "evaluator"}
     path, key = f"/api/tasks/{task.id}/state/fail", {"Idempotency-Key": "one"}
@@ -112,7 +112,7 @@ async def test_a_failure_is_recorded_once_per_key_and_without_secrets(
     again = await client.post(path, json=entry, headers=key)
     other = await client.post(path, json=entry)
     assert [found.json()["failure_id"] for found in (first, again, other)] == ["fail-001", "fail-001", "fail-002"]
-    failures = desk.supervisor.tasks[task.id].failures
+    failures = daemon.supervisor.tasks[task.id].failures
     assert (failures.total, failures.entries[0].state) == (2, "TICKET_INTAKE")
     assert failures.patterns[0].pattern == "nil_pointer:a/b.go"
     assert not files_with(SECRET, Path(task.folder))
@@ -121,7 +121,7 @@ async def test_a_failure_is_recorded_once_per_key_and_without_secrets(
 
 
 async def test_a_transition_is_allowed_by_the_daemons_evidence_or_forced_with_a_reason(
-    client: httpx.AsyncClient, task: Task, desk: Desk
+    client: httpx.AsyncClient, task: Task, daemon: InProcessDaemon
 ) -> None:
     path = f"/api/tasks/{task.id}"
     moved = await client.post(f"{path}/state/transition", json={"from_state": "TICKET_INTAKE", "to_state": "ANALYSIS"})
@@ -151,15 +151,15 @@ def agents(task: Task, attempt: int) -> dict[str, str]:
 
 
 async def test_an_agents_token_allows_reports_on_its_own_task_and_nothing_else(
-    client: httpx.AsyncClient, desk: Desk, task: Task
+    client: httpx.AsyncClient, daemon: InProcessDaemon, task: Task
 ) -> None:
     await client.post(
         f"/api/tasks/{task.id}/state/transition", json={"from_state": "TICKET_INTAKE", "to_state": "ANALYSIS"}
     )
-    attempt = desk.supervisor.tasks[task.id].agent.attempt
+    attempt = daemon.supervisor.tasks[task.id].agent.attempt
     assert attempt == 1
-    home, env = desk.settings.data_dir.parent, agents(task, attempt)
-    socket = ("--socket", str(desk.settings.socket))
+    home, env = daemon.settings.data_dir.parent, agents(task, attempt)
+    socket = ("--socket", str(daemon.settings.socket))
     code, out, err = await run(home, *socket, "state", "get", task.folder, env=env)
     assert (code, json.loads(out)["current_state"]) == (0, "ANALYSIS"), err
     code, out, err = await run(home, *socket, "state", "fail", task.folder, "--summary", "lost", env=env)
@@ -176,12 +176,14 @@ async def test_an_agents_token_allows_reports_on_its_own_task_and_nothing_else(
     assert (await run(home, *socket, "state", "get", task.folder, env=of_another))[0] == 1
 
 
-async def test_a_token_of_an_ended_attempt_is_refused(client: httpx.AsyncClient, desk: Desk, task: Task) -> None:
+async def test_a_token_of_an_ended_attempt_is_refused(
+    client: httpx.AsyncClient, daemon: InProcessDaemon, task: Task
+) -> None:
     await client.post(
         f"/api/tasks/{task.id}/state/transition", json={"from_state": "TICKET_INTAKE", "to_state": "ANALYSIS"}
     )
-    home, env = desk.settings.data_dir.parent, agents(task, 7)
-    code, _, err = await run(home, "--socket", str(desk.settings.socket), "state", "get", task.folder, env=env)
+    home, env = daemon.settings.data_dir.parent, agents(task, 7)
+    code, _, err = await run(home, "--socket", str(daemon.settings.socket), "state", "get", task.folder, env=env)
     assert code == 1
     assert "attempt 7" in err
 
@@ -205,9 +207,9 @@ async def test_commands_read_and_write_json_in_a_workspace_and_report_refusals_b
     assert "state init" in err
 
 
-async def test_a_user_forces_a_task_by_a_command(desk: Desk, task: Task) -> None:
-    home = desk.settings.data_dir.parent
-    given = ("--socket", str(desk.settings.socket), "transition", task.id)
+async def test_a_user_forces_a_task_by_a_command(daemon: InProcessDaemon, task: Task) -> None:
+    home = daemon.settings.data_dir.parent
+    given = ("--socket", str(daemon.settings.socket), "transition", task.id)
     code, out, err = await run(home, *given, "DESIGN", "--force", "--reason", "I know")
     assert (code, out) == (0, f"{task.id} is in DESIGN\n"), err
     code, out, _ = await run(home, *given, "NOWHERE", "--force", "--reason", "I know", "--json")

@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,19 @@ def test_folders_of_any_name_work_throughout(tmp_path: Path, name: str) -> None:
     assert (checkout / name).read_text() == "x\n"
     assert stage.deliver() is False
     assert git(stage.repo, "rev-parse", "feature/T-1") == last
+
+
+def test_the_branches_of_earlier_tasks_take_one_file_in_a_worktree(stage: Stage) -> None:
+    def files(task: str) -> int:
+        return len(everything(stage.workspace.worktree(task) / ".git"))
+
+    stage.prepare("T-2", "feature/T-2")
+    orders = "".join(f"create refs/heads/feature/E-{number} {stage.base}\n" for number in range(200))
+    subprocess.run(["git", "-C", stage.repo, "update-ref", "--stdin"], input=orders.encode(), check=True)
+    stage.prepare("T-3", "feature/T-3")
+    third = stage.workspace.worktree("T-3")
+    assert git(third, "rev-parse", "origin/feature/E-199") == stage.base
+    assert files("T-3") == files("T-2")
 
 
 def test_commits_are_made_in_the_name_of_the_user(tmp_path: Path) -> None:

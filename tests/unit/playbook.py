@@ -345,6 +345,11 @@ def exited(task: Task, at: datetime) -> events.Event:
     return events.AgentExited(at=at, attempt=task.agent.attempt, reason="it was killed", signal=9)
 
 
+def lost(task: Task, at: datetime) -> events.Event:
+    """The agent was lost with its holder, or with the machine."""
+    return events.AgentExited(at=at, attempt=task.agent.attempt, reason="its holder was killed", is_lost=True)
+
+
 def looked(evidence: Evidence | None = None) -> Happening:
     """The daemon inspected the current stage; by default it finds the work of a successful agent."""
     return lambda task, at: events.GateLooked(

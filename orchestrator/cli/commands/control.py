@@ -23,7 +23,7 @@ def pause(
     json: Json = False,
 ) -> None:
     """Pause a task: its processes are frozen where they are, until `resume`."""
-    _ask_one_or_all(context, task, "pause", all=all, json=json)
+    _request_one_or_all(context, task, "pause", all=all, json=json)
 
 
 def resume(
@@ -32,18 +32,18 @@ def resume(
     all: Annotated[bool, typer.Option("--all", "-a", help="Every paused task; also ends a drain.")] = False,  # noqa: A002
     json: Json = False,
 ) -> None:
-    """Resume a paused task where it stopped, as soon as a place is free."""
-    _ask_one_or_all(context, task, "resume", all=all, json=json)
+    """Resume a paused task where it stopped, as soon as a slot is free."""
+    _request_one_or_all(context, task, "resume", all=all, json=json)
 
 
 def cancel(context: typer.Context, task: TaskName, json: Json = False) -> None:
     """Cancel a task: its agent is ended, its folder and its branch stay."""
-    _ask(context, task, "cancel", json)
+    _request(context, task, "cancel", json)
 
 
 def retry(context: typer.Context, task: TaskName, json: Json = False) -> None:
     """Retry the stage of a blocked task, after you have fixed what blocked it; all retries are reset."""
-    _ask(context, task, "retry", json)
+    _request(context, task, "retry", json)
 
 
 def drain(context: typer.Context, json: Json = False) -> None:
@@ -51,7 +51,7 @@ def drain(context: typer.Context, json: Json = False) -> None:
 
     Everything continues when the daemon is restarted, or after `resume --all`.
     """
-    _ask_all(context, "drain", json=json)
+    _request_all(context, "drain", json=json)
 
 
 def budget(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -75,27 +75,27 @@ def budget(  # noqa: PLR0913, PLR0917 - one parameter for each option
     console().print(budget_text(found.caps, found.spent) or "no budget is set")
 
 
-def _ask_one_or_all(context: typer.Context, name: str | None, action: str, *, all: bool, json: bool) -> None:  # noqa: A002
+def _request_one_or_all(context: typer.Context, name: str | None, action: str, *, all: bool, json: bool) -> None:  # noqa: A002
     if all == (name is not None):
         raise UsageError(f"give a TASK or --all; `orchestrator {action} --help` shows how it is used")
     if name is None:
-        _ask_all(context, action, json=json)
+        _request_all(context, action, json=json)
     else:
-        _ask(context, name, action, json)
+        _request(context, name, action, json)
 
 
-def _ask(context: typer.Context, name: str, action: str, json: bool) -> None:
+def _request(context: typer.Context, name: str, action: str, json: bool) -> None:
     with context_of(context).client() as client:
-        task = client.ask(name, action)
+        task = client.request(name, action)
     if json:
         print_json(task)
     else:
         _say(task)
 
 
-def _ask_all(context: typer.Context, action: str, *, json: bool) -> None:
+def _request_all(context: typer.Context, action: str, *, json: bool) -> None:
     with context_of(context).client() as client:
-        changed: ManyView = client.ask_all(action)
+        changed: ManyView = client.request_all(action)
     if json:
         print_json(changed)
         return
@@ -107,7 +107,7 @@ def _ask_all(context: typer.Context, action: str, *, json: bool) -> None:
 
 def _say(task: TaskView) -> None:
     if task.paused and task.agent.blocked_by is None:
-        console().print(task.id, "continues as soon as a place is free")
+        console().print(task.id, "continues as soon as a slot is free")
     else:
         console().print(task.id, status_text(task.status, paused=task.paused, blocked_by=task.agent.blocked_by))
 

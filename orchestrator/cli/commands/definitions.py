@@ -66,11 +66,11 @@ def check(
     return int(not found.ok)
 
 
-def _checked(place: CliContext, path: Path | None) -> Checked:
+def _checked(options: CliContext, path: Path | None) -> Checked:
     problems: list[Problem] = []
     definitions = Definitions(pipelines={}, roles={})
     try:
-        settings = _settings(place, path)
+        settings = _settings(options, path)
     except SettingsError as error:
         problems += error.problems
         settings = Settings.model_construct()
@@ -88,20 +88,20 @@ def _checked(place: CliContext, path: Path | None) -> Checked:
     )
 
 
-def _settings(place: CliContext, path: Path | None) -> Settings:
-    """The settings, overridden by those that the path names."""
+def _settings(options: CliContext, path: Path | None) -> Settings:
+    """Return the settings, overridden by those that the path names."""
     if path is None:
-        return place.settings()
+        return options.settings()
     if not path.exists():
         raise UsageError(
             f"{path} does not exist; give a folder with {SETTINGS_FILE}, pipelines/ or agents/, or one file"
         )
     named = path / SETTINGS_FILE if path.is_dir() else path
-    return load_settings(named) if named.name == SETTINGS_FILE and named.exists() else place.settings()
+    return load_settings(named) if named.name == SETTINGS_FILE and named.exists() else options.settings()
 
 
 def _without_gateway(settings: Settings) -> Iterator[Problem]:
-    """Problems with the MCP server that is to fetch Jira tickets."""
+    """Yield problems with the MCP server that is to fetch Jira tickets."""
     name, config = settings.trackers.jira.gateway, settings.agent.mcp_config
     if name:
         try:
@@ -111,7 +111,7 @@ def _without_gateway(settings: Settings) -> Iterator[Problem]:
 
 
 def _folders(settings: Settings, path: Path | None) -> Folders:
-    """The folders with definitions, that of the path last."""
+    """Return the folders with definitions, that of the path last."""
     folders = settings.definition_folders()
     if path is None or not path.is_dir():
         return folders
@@ -119,7 +119,7 @@ def _folders(settings: Settings, path: Path | None) -> Folders:
 
 
 def _alone(path: Path, definitions: Definitions) -> Iterator[Problem]:
-    """Problems in one pipeline or role file."""
+    """Yield problems in one pipeline or role file."""
     if path.suffix == ".md":
         parse_role(read_declared(path), str(path))
     elif path.suffix == ".toml" and path.name != SETTINGS_FILE:
@@ -133,7 +133,7 @@ def _alone(path: Path, definitions: Definitions) -> Iterator[Problem]:
 
 
 def _holds_settings(text: str) -> bool:
-    """Whether a TOML file holds settings: it has some of their keys, and neither stages nor a start."""
+    """Return whether a TOML file holds settings: it has some of their keys, and neither stages nor a start."""
     try:
         keys = tomllib.loads(text).keys()
     except tomllib.TOMLDecodeError:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.markdown import Markdown
 
-from orchestrator.cli.context import Json, NotFound
+from orchestrator.cli.context import Json, UnknownName
 from orchestrator.cli.output import console, note, print_json, table
 from orchestrator.formats.table import nearest
 from orchestrator.settings import environment
@@ -20,7 +20,7 @@ WIDEST = 120
 """Columns of the terminal that a page takes at most."""
 LESS = "less"
 KEEPS_COLOURS = "FRX"
-"""What `less` is told in LESS unless the user tells it otherwise: as git does."""
+"""The value of LESS unless the user sets one; git uses the same."""
 
 
 class Page(BaseModel):
@@ -53,7 +53,7 @@ def help(  # noqa: A001 - commands are found by their names
         _list(pages, json=json)
         return
     if topic not in pages:
-        raise NotFound(f"there is no page {topic!r:.60}; {nearest(topic, pages)}")
+        raise UnknownName(f"there is no page {topic!r:.60}; {nearest(topic, pages)}")
     if json:
         print_json(Page(topic=topic, text=pages[topic]))
         return

@@ -52,7 +52,7 @@ def review(
 ) -> None:
     """Handle new review comments on a task's pull request now: changes are made, pushed, and comments answered."""
     with context_of(context).client() as client:
-        found = client.ask(_of_pull_request(client, task) if _PULL_REQUEST.fullmatch(task) else task, "review")
+        found = client.request(_of_pull_request(client, task) if _PULL_REQUEST.fullmatch(task) else task, "review")
     if json:
         print_json(found)
         return
@@ -67,10 +67,10 @@ def merge(context: typer.Context, task: TaskName, json: Json = False) -> None:
     """
     with context_of(context).client() as client:
         found = client.task(task)
-        ask = next((ask for ask in found.waiting if ask.subject is Subject.MERGE), None)
-        if ask is None:
+        request = next((request for request in found.waiting if request.subject is Subject.MERGE), None)
+        if request is None:
             raise NothingToMerge(found)
-        client.approve(ask)
+        client.approve(request)
         now = client.task(found.id)
     if json:
         print_json(now)
@@ -83,7 +83,7 @@ def merge(context: typer.Context, task: TaskName, json: Json = False) -> None:
 def archive(context: typer.Context, task: TaskName, json: Json = False) -> None:
     """Archive an ended task: lists leave it out, its worktree is removed, everything else stays."""
     with context_of(context).client() as client:
-        found = client.ask(task, "archive")
+        found = client.request(task, "archive")
     if json:
         print_json(found)
     else:

@@ -30,7 +30,7 @@ def answer(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     task: TaskName,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The answer, or the number of an option.")] = None,
-    ask: Number = None,
+    number: Number = None,
     skip: Annotated[bool, typer.Option("--skip", help="Use the default, or let the agent decide.")] = False,
     json: Json = False,
 ) -> None:
@@ -41,14 +41,14 @@ def answer(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if skip and text is not None:
         raise UsageError("give an answer or --skip, not both")
     with context_of(context).client() as client:
-        asks = pending(client.task(task), RequestKind.QUESTION, "answer")
+        requests = pending(client.task(task), RequestKind.QUESTION, "answer")
         if skip:
-            done = [client.skip(chosen(asks, ask))]
+            done = [client.skip(chosen(requests, number))]
         elif text is not None:
-            one = chosen(asks, ask)
+            one = chosen(requests, number)
             done = [client.answer(one, _meant(one, text))]
         else:
-            done = _answer_in_turn(client, asks if ask is None else [chosen(asks, ask)])
+            done = _answer_in_turn(client, requests if number is None else [chosen(requests, number)])
     _print(done, json=json)
 
 
@@ -76,10 +76,10 @@ def provide(
         note(f"{one.name} is not masked in the output of agents and tools: {done.unmasked}")
 
 
-def approve(context: typer.Context, task: TaskName, ask: Number = None, json: Json = False) -> None:
+def approve(context: typer.Context, task: TaskName, number: Number = None, json: Json = False) -> None:
     """Approve work under review; the task continues."""
     with context_of(context).client() as client:
-        done = client.approve(chosen(pending(client.task(task), RequestKind.REVIEW, "approve"), ask))
+        done = client.approve(chosen(pending(client.task(task), RequestKind.REVIEW, "approve"), number))
     _print([done], json=json)
 
 
@@ -87,25 +87,25 @@ def request_changes(
     context: typer.Context,
     task: TaskName,
     message: Annotated[str, typer.Option("--message", "-m", help="What has to change; - reads standard input.")],
-    ask: Number = None,
+    number: Number = None,
     json: Json = False,
 ) -> None:
     """Send work under review back, with what has to change."""
     with context_of(context).client() as client:
-        one = chosen(pending(client.task(task), RequestKind.REVIEW, "request-changes"), ask)
+        one = chosen(pending(client.task(task), RequestKind.REVIEW, "request-changes"), number)
         done = client.request_changes(one, _input(LONGEST_ANSWER * 4) if message == "-" else message)
     _print([done], json=json)
 
 
-def _answer_in_turn(client: Client, asks: Sequence[RequestView]) -> list[RequestView]:
+def _answer_in_turn(client: Client, requests: Sequence[RequestView]) -> list[RequestView]:
     """Show each question and read its answer; on a terminal, a refused answer is asked for again."""
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
     at_terminal, done = sys.stdin.isatty(), list[RequestView]()
-    for one in asks:
+    for one in requests:
         for part in render_request(one):
             screen.print(part)
         while True:
-            text = _line() if at_terminal or len(asks) > 1 else _input(LONGEST_ANSWER * 4)
+            text = _line() if at_terminal or len(requests) > 1 else _input(LONGEST_ANSWER * 4)
             try:
                 done.append(_send(client, one, text))
                 break
@@ -116,43 +116,45 @@ def _answer_in_turn(client: Client, asks: Sequence[RequestView]) -> list[Request
     return done
 
 
-def _send(client: Client, ask: RequestView, text: str) -> RequestView:
+def _send(client: Client, request: RequestView, text: str) -> RequestView:
     """Send an answer; an empty one means the default, or skips an optional question."""
     if text.strip():
-        return client.answer(ask, _meant(ask, text.strip()))
-    if ask.default is not None:
-        return client.answer(ask, ask.default)
-    return client.answer(ask, "") if ask.required else client.skip(ask)
+        return client.answer(request, _meant(request, text.strip()))
+    if request.default is not None:
+        return client.answer(request, request.default)
+    return client.answer(request, "") if request.required else client.skip(request)
 
 
-def _meant(ask: RequestView, text: str) -> str:
-    """The answer; a number means the option with that number, unless an option has that text."""
-    by_number = {str(at): option for at, option in enumerate(ask.options, 1)}
-    return text if text in ask.options else by_number.get(text, text)
+def _meant(request: RequestView, text: str) -> str:
+    """Return the answer; a number means the option with that number, unless an option has that text."""
+    by_number = {str(at): option for at, option in enumerate(request.options, 1)}
+    return text if text in request.options else by_number.get(text, text)
 
 
 def _wanted(task: TaskView) -> Sequence[RequestView]:
-    """Dependencies that wait; for a blocked task, those that it was given before. Raises InvalidTransition."""
+    """Return dependencies that wait; for a blocked task, those that it was given before. Raises InvalidTransition."""
     given = [
-        ask for ask in task.requests if ask.kind is RequestKind.DEPENDENCY and ask.status is RequestStatus.PROVIDED
+        request
+        for request in task.requests
+        if request.kind is RequestKind.DEPENDENCY and request.status is RequestStatus.PROVIDED
     ]
     return given if given and task.status is TaskStatus.BLOCKED else pending(task, RequestKind.DEPENDENCY, "provide")
 
 
-def _named(asks: Sequence[RequestView], name: str) -> RequestView:
-    found = next((ask for ask in asks if ask.name == name), None)
+def _named(requests: Sequence[RequestView], name: str) -> RequestView:
+    found = next((request for request in requests if request.name == name), None)
     if found is None:
-        names = [ask.name for ask in asks]
+        names = [request.name for request in requests]
         near = get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"it needs {', '.join(names)}"
         raise UsageError(f"nothing called {name!r:.60} is needed; {hint}")
     return found
 
 
-def _value(ask: RequestView) -> str:
+def _value(request: RequestView) -> str:
     """Read the value without showing it, up to the size limit."""
     if sys.stdin.isatty():
-        return getpass(f"{line(ask.name)} (not shown): ")
+        return getpass(f"{line(request.name)} (not shown): ")
     return _input(LARGEST_VALUE)
 
 
@@ -180,6 +182,6 @@ def _print(done: Sequence[RequestView], *, json: bool) -> None:
     if json:
         print_json(RequestList(requests=tuple(done)))
         return
-    for ask in done:
-        given = f": {ask.answer}" if ask.answer else ""
-        console().print(ask.id, line(f"{ask.status.replace('_', ' ')}{given}"))
+    for request in done:
+        given = f": {request.answer}" if request.answer else ""
+        console().print(request.id, line(f"{request.status.replace('_', ' ')}{given}"))

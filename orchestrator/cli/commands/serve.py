@@ -11,5 +11,5 @@ def serve(context: typer.Context) -> int:
 
     Agents keep running under their holders, and the next `serve` takes them over.
     """
-    place = context_of(context)
-    return live(place.settings, place.config)
+    options = context_of(context)
+    return live(options.settings, options.config)

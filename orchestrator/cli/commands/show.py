@@ -48,16 +48,18 @@ def show(context: typer.Context, task: TaskName, json: Json = False) -> None:
     """Show one task in full: its status, stages and steps, checks, failures, and where its files are."""
     with context_of(context).client() as client:
         found = client.task(task)
-        asks = [client.review(ask) if ask.kind is RequestKind.REVIEW else ask for ask in found.waiting]
+        requests = [
+            client.review(request) if request.kind is RequestKind.REVIEW else request for request in found.waiting
+        ]
     if json:
         print_json(found)
         return
     screen = console()
     screen.print(Text(plain(found.title), style="bold"))
     screen.print(facts(_facts(found)))
-    for ask in asks:
+    for request in requests:
         screen.print()
-        for words in render_request(ask):
+        for words in render_request(request):
             screen.print(words)
     for heading, part in _parts(found):
         screen.print()
@@ -105,7 +107,7 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
 
 
 def _to_read(task: TaskView) -> str:
-    """The files in its folder that report the outcome, one on each line."""
+    """Return the files in its folder that report the outcome, one on each line."""
     if not (has_stopped(task.status) or task.status is TaskStatus.REVIEW):
         return ""
     summary = BLOCKED_FILE if task.status is TaskStatus.BLOCKED else SUMMARY_FILE
@@ -119,7 +121,7 @@ def _used(task: TaskView) -> str:
 
 
 def _published(publication: PublicationView) -> list[tuple[str, Text | str | None]]:
-    """Where the change was published."""
+    """Return where the change was published."""
     merged = f", merged at {local(publication.merged_at)}" if publication.merged_at else ""
     into = f" as {publication.merge_commit[:12]}" if publication.merge_commit else ""
     rounds = f"{publication.round}" if publication.round else ""
@@ -133,7 +135,7 @@ def _published(publication: PublicationView) -> list[tuple[str, Text | str | Non
 
 
 def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
-    """The sections that have something to show, each with its heading."""
+    """Yield the sections that have something to show, each with its heading."""
     stages = [
         (
             _mark(task, record.status),
@@ -159,24 +161,24 @@ def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
     ]
     if checks:
         yield "Checks", table(("VERDICT", "CHECK", "TIME", "COMMAND", "WHY"), checks)
-    asks = [
+    requests = [
         (
-            str(ask.number),
-            ask.subject.value,
-            ask.status.replace("_", " "),
-            ask.answered_by or "",
-            ask.text,
-            ask.answer or "",
+            str(request.number),
+            request.subject.value,
+            request.status.replace("_", " "),
+            request.answered_by or "",
+            request.text,
+            request.answer or "",
         )
-        for ask in task.requests
-        if ask.status is not RequestStatus.PENDING
+        for request in task.requests
+        if request.status is not RequestStatus.PENDING
     ]
-    if asks:
-        yield "Asked", table(("ASK", "ABOUT", "CAME TO", "BY", "WHAT", "ANSWER"), asks)
+    if requests:
+        yield "Asked", table(("ASK", "ABOUT", "CAME TO", "BY", "WHAT", "ANSWER"), requests)
 
 
 def _in_order(checks: Iterable[str], results: Iterable[str]) -> list[str]:
-    """Every check, a first try before the second one, then results of checks that are no longer declared."""
+    """Return every check, a first try before the second one, then results of checks that are no longer declared."""
     known, found = list(checks), list(results)
     tried = [name for check in known for name in (first_try(check), check) if name == check or name in found]
     return list(dict.fromkeys((*tried, *found)))
@@ -196,7 +198,7 @@ def _print_failures(screen: Console, task: TaskView) -> None:
 
 
 def _mark(task: TaskView, status: StageStatus | StepStatus) -> Text:
-    """The mark of a stage or step; a stopped task has none in progress."""
+    """Return the mark of a stage or step; a stopped task has none in progress."""
     is_stopped = has_stopped(task.status) and status.value == "in_progress"
     return MARKS["stopped" if is_stopped else status.value]
 
@@ -266,7 +268,7 @@ def tasks(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
 
 def _top(folder: Path) -> Path:
-    """The top of the working tree that a folder is in, by which tasks are found; else the folder itself."""
+    """Return the top of the working tree that a folder is in, by which tasks are found; else the folder itself."""
     return next((above for above in (folder, *folder.parents) if (above / ".git").exists()), folder)
 
 

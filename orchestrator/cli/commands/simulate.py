@@ -9,20 +9,18 @@ from pydantic import RootModel
 
 from orchestrator.cli.context import Json, UsageError, context_of
 from orchestrator.cli.output import complain, console, duration, facts, print_json, table
-from orchestrator.core.schedule.admission import Capacity
-from orchestrator.core.schedule.pressure import Floors
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.formats.table import nearest
 from orchestrator.log import start_logging
 from orchestrator.pipelines.definitions import Definitions, load_definitions
 from orchestrator.settings import Settings
-from orchestrator.supervisor.simulation.metrics import SimulationReport, Violation, WaitStatistics
+from orchestrator.supervisor.simulation.metrics import SimulationReport, Violation
 from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan
 
 WAITED_FOR = {
-    "pending": "a place to begin",
-    "place": "a place to go on",
+    "pending": "a slot to begin",
+    "place": "a slot to continue",
     "draft": "submission of a draft",
     "user": "a resume by a user",
     "blocked": "a user's decision",
@@ -81,17 +79,8 @@ def _config(settings: Settings, definitions: Definitions, pipelines: Mapping[str
         return (definitions.roles[role].model if role else None) or settings.agent.model
 
     return DaemonConfig(
-        room=Capacity(
-            places=settings.max_agents,
-            day=settings.budget.day.caps(),
-            turn_usd=settings.budget.turn_usd,
-            limit_margin=settings.limits.margin,
-        ),
-        floors=Floors(
-            free_disk=settings.free_space_floor,
-            available_memory=settings.free_memory_floor,
-            load_per_core=settings.load_ceiling,
-        ),
+        capacity=settings.capacity(),
+        floors=settings.floors(),
         policy=settings.policy,
         pipelines=pipelines,
         model_of=model_of,
@@ -107,7 +96,13 @@ def _show(report: SimulationReport) -> None:
     screen.print(
         table(
             ("WAITED FOR", "TIMES", "MEDIAN", "LONGEST", "OPEN"),
-            ((WAITED_FOR.get(one.kind, one.kind), *_columns(one)) for one in report.waits),
+            (
+                (
+                    WAITED_FOR.get(one.kind, one.kind),
+                    *(str(one.count), duration(one.median), duration(one.longest), str(one.open)),
+                )
+                for one in report.waits
+            ),
         )
     )
     screen.print()
@@ -127,10 +122,6 @@ def _show(report: SimulationReport) -> None:
     )
     if report.violations:
         complain(*_violation_lines(report.violations[0]))
-
-
-def _columns(waits: WaitStatistics) -> tuple[str, ...]:
-    return str(waits.count), duration(waits.median), duration(waits.longest), str(waits.open)
 
 
 def _violation_lines(first: Violation) -> tuple[str, ...]:

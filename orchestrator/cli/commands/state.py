@@ -157,37 +157,37 @@ def _failed(found: StateOperations, told: Document) -> Document:
     return found.fail(failure_of(told, here, clock.now()))
 
 
-def _on(context: typer.Context, workspace: Path, ask: Callable[[StateOperations], Document]) -> int:
+def _on(context: typer.Context, workspace: Path, request: Callable[[StateOperations], Document]) -> int:
     """Run an operation on the workspace, or ask the daemon it belongs to; an agent always asks its daemon."""
     folder = workspace.expanduser().absolute()
-    place = context_of(context)
+    options = context_of(context)
     if not is_task(folder):
-        return _print(lambda: ask(_lone(place, folder)))
+        return _print(lambda: request(_lone(options, folder)))
     if run_above(os.getpid(), folder.parent) is not None:
-        with _client(place, folder) as client:
-            return _print(lambda: ask(client.state_of(folder.name)))
+        with _client(options, folder) as client:
+            return _print(lambda: request(client.state_of(folder.name)))
     by = str(Caller(pid=os.getpid(), uid=os.getuid()))
     try:
-        return _print(lambda: ask(OfflineTask(folder, clock.now, by)))
+        return _print(lambda: request(OfflineTask(folder, clock.now, by)))
     except StoreInUse:
-        with _client(place, folder) as client:
-            return _print(lambda: ask(client.state_of(folder.name)))
+        with _client(options, folder) as client:
+            return _print(lambda: request(client.state_of(folder.name)))
 
 
-def _client(place: CliContext, folder: Path) -> Client:
-    given = {"data_dir": str(folder.parent.parent), "socket": place.socket and str(place.socket)}
-    settings = load_settings(place.config, {name: value for name, value in given.items() if value is not None})
+def _client(options: CliContext, folder: Path) -> Client:
+    given = {"data_dir": str(folder.parent.parent), "socket": options.socket and str(options.socket)}
+    settings = load_settings(options.config, {name: value for name, value in given.items() if value is not None})
     return Client(settings.socket, token=environment().get(TOKEN, ""))
 
 
-def _lone(place: CliContext, workspace: Path) -> StandaloneWorkspace:
-    pipelines = load_definitions(place.settings().definition_folders()).pipelines
+def _lone(options: CliContext, workspace: Path) -> StandaloneWorkspace:
+    pipelines = load_definitions(options.settings().definition_folders()).pipelines
     by = str(Caller(pid=os.getpid(), uid=os.getuid()))
     return StandaloneWorkspace(workspace.expanduser().absolute(), pipelines, clock.now, by)
 
 
 def _told() -> Document:
-    """The JSON object on standard input. Raises UsageError."""
+    """Return the JSON object on standard input. Raises UsageError."""
     found = _json(sys.stdin.buffer.read(LARGEST_DOCUMENT + 1), "standard input")
     if not isinstance(found, dict):
         raise UsageError("standard input must be a JSON object")
@@ -204,10 +204,10 @@ def _json(text: bytes, where: str) -> Json:
     return found
 
 
-def _print(ask: Callable[[], Document]) -> int:
+def _print(request: Callable[[], Document]) -> int:
     """Print the answer as JSON and return 0, or the refusal and return 1."""
     try:
-        answer, code = ask(), 0
+        answer, code = request(), 0
     except OperationRefused as error:
         answer, code = error.document, 1
     typer.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())

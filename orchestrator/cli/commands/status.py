@@ -7,7 +7,7 @@ from rich.text import Text
 
 from orchestrator.cli.context import Json, UsageError, context_of
 from orchestrator.cli.output import (
-    STANDING,
+    WAITS_FOR,
     ago,
     budget_text,
     console,
@@ -27,7 +27,7 @@ SHOWN_WAITING = 20
 
 
 def status(context: typer.Context, json: Json = False) -> None:
-    """Show the daemon's health, running agents with their resource usage, and tasks that wait for a place."""
+    """Show the daemon's health, running agents with their resource usage, and tasks that wait for a slot."""
     with context_of(context).client() as client:
         found = client.status()
     if json:
@@ -41,7 +41,7 @@ def status(context: typer.Context, json: Json = False) -> None:
         screen.print(table(headings, [_running(one) for one in found.running]))
     if found.standing:
         screen.print()
-        screen.print(table(("STANDING", "STATUS", "STAGE", "TITLE"), [_standing(one) for one in found.standing]))
+        screen.print(table(("PAUSED", "STATUS", "STAGE", "TITLE"), [_paused(one) for one in found.standing]))
     if found.queue:
         rows = [(one.id, one.priority or "", ago(one.created_at), one.title) for one in found.queue[:SHOWN_WAITING]]
         screen.print()
@@ -58,14 +58,14 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("because", found.pressure),
         ("paused", found.paused_by and f"all tasks, by {found.paused_by}, until orchestrator resume --all"),
         ("daemon", up),
-        ("places", f"{found.places_taken} of {found.places} taken"),
+        ("slots", f"{found.places_taken} of {found.places} taken"),
         ("tasks", counts or "none"),
         ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
         ("data", found.data_dir),
     ]
 
 
-def _standing(one: TaskLine) -> tuple[Text | str, ...]:
+def _paused(one: TaskLine) -> tuple[Text | str, ...]:
     return one.id, status_text(one.status, paused=one.paused, blocked_by=one.blocked_by), one.stage, one.title
 
 
@@ -113,7 +113,7 @@ def limits(
         screen.print()
         screen.print(table(("WINDOW", "STATUS", "USED", "RESETS", "REPORTED"), [_window(one) for one in found.windows]))
     if found.held:
-        rows = [(one.task, STANDING[one.blocked_by], local(one.until) or "", one.because) for one in found.held]
+        rows = [(one.task, WAITS_FOR[one.blocked_by], local(one.until) or "", one.because) for one in found.held]
         screen.print()
         screen.print(table(("TASK", "WAITS", "UNTIL", "WHY"), rows))
 
@@ -129,7 +129,7 @@ def _limit_facts(found: LimitsView) -> list[tuple[str, Text | str | None]]:
         ("windows", None if found.windows else "unknown before the first turn of an agent"),
         ("today", _today(found.day)),
         ("because", found.day.used_up),
-        ("places", fewer if found.places_now < found.places else str(found.places)),
+        ("slots", fewer if found.places_now < found.places else str(found.places)),
     ]
 
 

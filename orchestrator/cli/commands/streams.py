@@ -21,7 +21,7 @@ SHOWN_AT_FIRST = 50
 
 
 def _begin(text: str) -> StreamFilter:
-    """Where to begin: after an event, so many events before the end, or at a time."""
+    """Return where to begin: after an event, so many events before the end, or at a time."""
     try:
         if text.removeprefix("-").isdecimal():
             return StreamFilter(from_=int(text))
@@ -164,7 +164,7 @@ def _followed(client: Client, task: str, agent: int | None, raw: bool) -> Iterat
 
 
 def _page(client: Client, task: str, attempt: int, offset: int, raw: bool) -> TranscriptPage | None:
-    """The next page; None while the agent has not started."""
+    """Return the next page; None while the agent has not started."""
     try:
         return client.transcript(task, attempt, offset, raw=raw)
     except RequestRefused as refused:

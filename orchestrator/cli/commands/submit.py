@@ -31,7 +31,7 @@ WITH_A_DRAFT = {"task", "wait", "json"}
 
 
 def _moment(text: str) -> datetime:
-    """A time that a person gave: ISO 8601, or HH:MM for its next occurrence in local time."""
+    """Return a time that a person gave: ISO 8601, or HH:MM for its next occurrence in local time."""
     now = datetime.now().astimezone()
     try:
         if len(text) == len("HH:MM"):
@@ -124,7 +124,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         )
     if task is not None:
         _refuse_other_options(context)
-        return _submit(context, lambda client: client.ask(task, "submit"), wait=wait, json=json)
+        return _submit(context, lambda client: client.request(task, "submit"), wait=wait, json=json)
     given = {
         "text": _ticket(text, file),
         "repo": repo.expanduser().absolute(),
@@ -180,7 +180,7 @@ def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait:
 
 
 def _ticket(text: str | None, file: Path | None) -> str:
-    """The ticket's text, read no further than the size limit of a ticket."""
+    """Return the ticket's text, read no further than the size limit of a ticket."""
     if (text is None) == (file is None):
         raise UsageError("give the ticket once: as TEXT, with --file F, or as - for standard input")
     if file is None and text != "-":
@@ -195,7 +195,7 @@ def _ticket(text: str | None, file: Path | None) -> str:
 
 
 def _decoded(content: bytes) -> str:
-    """The text, with surrogates for bytes that are not UTF-8."""
+    """Return the text, with surrogates for bytes that are not UTF-8."""
     return content.decode("utf-8", "surrogateescape")
 
 
@@ -209,8 +209,8 @@ def _followed(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
         if not quiet and state != before:
             screen.print(status_text(task.status, paused=task.paused, blocked_by=task.agent.blocked_by) + Text(now))
             before = state
-            for ask in task.waiting:
-                note(how(ask))
+            for request in task.waiting:
+                note(how(request))
         if has_stopped(task.status):
             if not quiet:
                 screen.print(Text(plain(task.closing or "")))

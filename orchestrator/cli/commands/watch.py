@@ -45,12 +45,12 @@ def watch(context: typer.Context) -> int:
         raise UsageError(
             "a live screen needs a terminal; use `orchestrator status`, or `orchestrator events -f` to follow events"
         )
-    place, last = context_of(context), deque[Told](maxlen=MOST_EVENTS)
-    with place.client() as client:
+    options, last = context_of(context), deque[Told](maxlen=MOST_EVENTS)
+    with options.client() as client:
         screen = console()
         found = client.overview(_room(screen))
         bell, ring = os.pipe()
-        Thread(target=_listen, args=(place, last, ring), daemon=True).start()
+        Thread(target=_listen, args=(options, last, ring), daemon=True).start()
         with suppress(KeyboardInterrupt), _keys(), Live(console=screen, screen=True, auto_refresh=False) as live:
             away = ""
             while True:
@@ -62,23 +62,23 @@ def watch(context: typer.Context) -> int:
 
 
 def _room(screen: Console) -> int:
-    """How many tasks fit on the screen at most."""
+    """Return how many tasks fit on the screen at most."""
     return min(MOST_TASKS, screen.size.height)
 
 
 def _look(client: Client, before: OverviewView, most: int) -> tuple[OverviewView, str]:
-    """The present overview; while the daemon is away, the last one and the error."""
+    """Return the present overview; while the daemon is away, the last one and the error."""
     try:
         return client.overview(most), ""
     except DaemonUnreachable as error:
         return before, str(error)
 
 
-def _listen(place: CliContext, last: deque[Told], ring: int) -> None:
+def _listen(options: CliContext, last: deque[Told], ring: int) -> None:
     """Collect events and signal each through the pipe, as long as the program runs."""
     behind: int | None = None
     while True:
-        with suppress(DaemonUnreachable, RequestRefused), place.client() as client:
+        with suppress(DaemonUnreachable, RequestRefused), options.client() as client:
             for number, one in client.events(StreamFilter(from_=-MOST_EVENTS), "", behind):
                 behind = number
                 if one is not None:
@@ -116,7 +116,7 @@ def _leave(number: int, _: FrameType | None) -> None:
 
 
 def _picture(found: OverviewView, last: Sequence[Told], away: str, screen: Console) -> Group:
-    """The whole screen; the list of tasks gets the lines that the rest leaves."""
+    """Return the whole screen; the list of tasks gets the lines that the rest leaves."""
     width, height = screen.size
     head = [_cut(one, width) for one in _head(found, away)]
     events = [_cut(render_event(one), width) for one in last[-max(3, height // 4) :]]
@@ -130,9 +130,9 @@ def _picture(found: OverviewView, last: Sequence[Told], away: str, screen: Conso
 
 def _head(found: OverviewView, away: str) -> Iterator[Text]:
     health = Text(found.health, "green" if found.health == "ok" else "bold yellow")
-    places = f"  {found.places_taken} of {found.places} places taken  {found.waiting} waiting"
+    slots = f"  {found.places_taken} of {found.places} slots taken  {found.waiting} waiting"
     times = f"  up {ago(found.started_at)}  {datetime.now(UTC).astimezone():%H:%M:%S}"
-    yield Text("orchestrator ", "bold") + health + Text(places + times)
+    yield Text("orchestrator ", "bold") + health + Text(slots + times)
     yield Text(", ".join(f"{count} {status}" for status, count in found.counts.items()) or "no tasks", "dim")
     if away:
         yield Text("daemon not reachable: ", "bold red") + line(away)
@@ -161,6 +161,6 @@ def _row(one: GlanceView) -> tuple[Text | str, ...]:
 
 
 def _cut(text: Text, width: int) -> Text:
-    """The text cut to the width of the screen."""
+    """Return the text cut to the width of the screen."""
     text.truncate(width, overflow="ellipsis")
     return text

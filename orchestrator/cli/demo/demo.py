@@ -1,8 +1,9 @@
-"""`orchestrator demo`: the whole story in a throw-away repository, with real processes, in well under a minute.
+"""`orchestrator demo`: from ticket to branch in a temporary repository, with real processes, in under a minute.
 
 A ticket goes through the full pipeline. On the way the agent asks a question, is frozen and thawed in the middle of a
-command, works on while the daemon is killed -9, waits out a usage limit, and has to mend its work after a failed
-evaluation; then the work is reviewed. The demo does a person's part over the same API, and says how it is typed.
+command, keeps working while the daemon is killed with SIGKILL, waits for a usage limit to end, and has to fix its
+work after a failed evaluation; then the work is reviewed. The demo does what a person would do, over the same API, and
+prints the command for each step.
 """
 
 import shlex
@@ -32,14 +33,14 @@ from orchestrator.server.schemas.tasks import TaskView
 from orchestrator.server.schemas.user_requests import RequestView
 
 WORK_SECONDS = {False: 90.0, True: 1800.0}
-"""How long the whole may take, without and with the real CLI."""
+"""How long the demo may take, without and with the real CLI."""
 FROZEN_SECONDS = 1.5
 """How long the paused agent is watched."""
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
-class Moment(StrEnum):
-    """What is told of; all of it happens with the scripted agent."""
+class StoryPart(StrEnum):
+    """A part of the story; with the scripted agent every one happens."""
 
     QUESTION = "question"
     PAUSE = "pause"
@@ -49,15 +50,15 @@ class Moment(StrEnum):
     REVIEW = "review"
 
 
-class Outcome(BaseModel):
-    """What the demo answers programs."""
+class DemoResult(BaseModel):
+    """The result of the demo, as `--json` prints it."""
 
     task: str
     status: TaskStatus
     branch: str
     commit: str | None
     checks: dict[str, str]
-    moments: list[Moment]
+    moments: list[StoryPart]
     seconds: float
     repository: str
     folder: str
@@ -67,41 +68,40 @@ def demo(
     claude: Annotated[bool, typer.Option("--claude", help="Use the real claude CLI and your account.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document at the end.")] = False,
 ) -> None:
-    """See a ticket become a reviewed branch, with all that a night brings on the way.
+    """Watch a ticket become a reviewed branch, through a crash, a usage limit and a failed evaluation.
 
-    Everything happens in a new folder below the folder for temporary files, which stays for you to look at.
+    Everything happens in a new temporary folder, which is kept for you to look at.
     """
-    house = DemoEnvironment(Path(tempfile.mkdtemp(prefix="orchestrator-demo-")), claude=claude)
-    teller = Printer(aside=as_json)
-    story = Story(house, teller)
+    environment = DemoEnvironment(Path(tempfile.mkdtemp(prefix="orchestrator-demo-")), claude=claude)
+    printer = Printer(aside=as_json)
+    story = Story(environment, printer)
     with _ended_like_ctrl_c():
         try:
             task = story.run()
         finally:
-            _end(house, teller)
+            _end(environment, printer)
     if as_json:
         typer.echo(story.outcome(task).model_dump_json(indent=2))
     else:
-        tell_end(teller, house, task)
+        print_ending(printer, environment, task)
 
 
 class Story:
-    """What happens, in its order; `moments` says what of it has happened."""
+    """Runs the demo step by step; `moments` lists the parts that have happened."""
 
-    def __init__(self, house: DemoEnvironment, teller: Printer) -> None:
-        """Makes nothing yet."""
-        self._house, self._client, self._teller = house, house.client, teller
+    def __init__(self, environment: DemoEnvironment, printer: Printer) -> None:
+        self._environment, self._client, self._printer = environment, environment.client, printer
         self._session: str | None = None
-        self.moments: list[Moment] = []
+        self.moments: list[StoryPart] = []
 
     def run(self) -> TaskView:
-        """Everything from an empty folder to the finished branch. Raises DemoFailed."""
-        house, tell = self._house, self._teller
-        house.make()
-        tell.say(f"a git repository with a small Python package is made: {house.repository}")
+        """Run the demo from an empty folder to the finished branch and return the task. Raises DemoFailed."""
+        environment, printer = self._environment, self._printer
+        environment.make()
+        printer.tell(f"created a git repository with a small Python package: {environment.repository}")
         self._start()
         task = self._submit()
-        task = self._until(task, lambda now: is_active(now, 1) and (house.claude or house.tick_count() > 0))
+        task = self._until(task, lambda now: is_active(now, 1) and (environment.claude or environment.tick_count() > 0))
         if task.status is TaskStatus.IN_PROGRESS:
             self._freeze_and_thaw(task)
         task = self._until(task, lambda now: is_active(now, 2))
@@ -111,186 +111,190 @@ class Story:
         self._check_end(task)
         return task
 
-    def outcome(self, task: TaskView) -> Outcome:
-        """The outcome for programs."""
-        return Outcome(
+    def outcome(self, task: TaskView) -> DemoResult:
+        """Return the result for programs."""
+        return DemoResult(
             task=task.id,
             status=task.status,
             branch=task.branch,
             commit=task.head,
             checks={name: result.verdict.value for name, result in task.results.items()},
             moments=self.moments,
-            seconds=round(self._teller.elapsed(), 1),
-            repository=str(self._house.repository),
+            seconds=round(self._printer.elapsed(), 1),
+            repository=str(self._environment.repository),
             folder=task.folder,
         )
 
     def _start(self) -> None:
-        self._house.start()
-        self._teller.say(f"the daemon runs (pid {self._house.pid})")
-        self._teller.command(f"orchestrator --config {self._house.config} serve")
+        self._environment.start()
+        self._printer.tell(f"the daemon runs (pid {self._environment.pid})")
+        self._printer.command(f"orchestrator --config {self._environment.config} serve")
 
     def _submit(self) -> TaskView:
         body = SubmissionBody(
-            text=TICKET, repo=self._house.repository, pipeline=PIPELINE, autonomy=Autonomy.INTERACTIVE
+            text=TICKET, repo=self._environment.repository, pipeline=PIPELINE, autonomy=Autonomy.INTERACTIVE
         )
-        task = self._client.submit(body, key=str(self._house.root))
-        self._teller.say(f"ticket {task.id} is handed in: {task.title}")
-        where = f"--file {self._house.ticket} --repo {self._house.repository}"
-        self._teller.command(f"orchestrator submit {where} --pipeline {PIPELINE} --interactive")
+        task = self._client.submit(body, key=str(self._environment.root))
+        self._printer.tell(f"submitted the ticket as task {task.id}: {task.title}")
+        where = f"--file {self._environment.ticket} --repo {self._environment.repository}"
+        self._printer.command(f"orchestrator submit {where} --pipeline {PIPELINE} --interactive")
         return task
 
     def _until(self, task: TaskView, reached: Callable[[TaskView], bool]) -> TaskView:
-        """Follow the task until something is reached or it ended; tell of what happens, and do a person's part."""
+        """Follow the task until `reached` or its end, report what happens, and answer what people are asked."""
         while True:
             now = self._client.task(task.id)
             for line in news(task, now):
-                self._teller.say(line)
+                self._printer.tell(line)
             self._notice(task, now)
             task = now
             over = task.status.is_final and task.run is None
             if over or task.status is TaskStatus.BLOCKED or reached(task):
                 return task
-            for ask in task.waiting:
-                self._answer(ask)
-            if self._teller.elapsed() > WORK_SECONDS[self._house.claude]:
-                raise DemoFailed(f"it took too long in {task.stage}; the daemon's log is {self._house.log}")
+            for request in task.waiting:
+                self._answer(request)
+            if self._printer.elapsed() > WORK_SECONDS[self._environment.claude]:
+                raise DemoFailed(f"the task took too long in {task.stage}; the daemon's log is {self._environment.log}")
             time.sleep(LOOK_EVERY)
 
     def _notice(self, before: TaskView, now: TaskView) -> None:
-        """Take note of a failure, and of a limit: when it is over, the session must be the same. Raises DemoFailed."""
+        """Note a failure, and a usage limit, after which the session must be the same. Raises DemoFailed."""
         if now.failures.total > before.failures.total:
-            self._happened(Moment.FAILURE)
+            self._happened(StoryPart.FAILURE)
         if is_limited(now) and not is_limited(before):
             self._session = now.agent.session_id
-            self._tell_why(now)
+            self._print_why(now)
         if is_limited(before) and not is_limited(now):
             if now.agent.session_id != self._session:
-                raise DemoFailed(f"session {self._session} did not go on after the limit; see {now.folder}")
-            self._happened(Moment.LIMIT)
+                raise DemoFailed(f"session {self._session} did not continue after the limit; see {now.folder}")
+            self._happened(StoryPart.LIMIT)
 
-    def _answer(self, ask: RequestView) -> None:
-        """Do what a person would; nobody is here to allow an agent more than it may."""
-        match ask.kind:
+    def _answer(self, request: RequestView) -> None:
+        """Answer a request as a person would; extra permissions are denied."""
+        match request.kind:
             case RequestKind.QUESTION:
-                self._answer_question(ask)
+                self._answer_question(request)
             case RequestKind.REVIEW:
-                self._approve(ask)
+                self._approve(request)
             case RequestKind.DEPENDENCY:
-                self._teller.say(f"the agent needs {ask.name}: {ask.text}")
-                self._client.reject(ask, "there is nothing to provide in a demo")
-                self._teller.command(f"orchestrator provide {ask.task} {shlex.quote(ask.name)} --reject 'a demo'")
+                self._printer.tell(f"the agent needs {request.name}: {request.text}")
+                self._client.reject(request, "there is nothing to provide in a demo")
+                self._printer.command(
+                    f"orchestrator provide {request.task} {shlex.quote(request.name)} --reject 'a demo'"
+                )
             case _:
-                assert_never(ask.kind)
+                assert_never(request.kind)
 
-    def _answer_question(self, ask: RequestView) -> None:
-        self._teller.say(f"the agent asks: {ask.text}", *(f"- {option}" for option in ask.options))
-        refused = ask.subject is Subject.PERMISSION
-        text = DENY if refused else ask.default or next(iter(ask.options), "Decide yourself.")
-        self._client.answer(ask, text)
-        self._teller.command(f"orchestrator answer {ask.task} {shlex.quote(text)}")
-        self._happened(Moment.QUESTION)
+    def _answer_question(self, request: RequestView) -> None:
+        self._printer.tell(f"the agent asks: {request.text}", *(f"- {option}" for option in request.options))
+        refused = request.subject is Subject.PERMISSION
+        text = DENY if refused else request.default or next(iter(request.options), "Decide yourself.")
+        self._client.answer(request, text)
+        self._printer.command(f"orchestrator answer {request.task} {shlex.quote(text)}")
+        self._happened(StoryPart.QUESTION)
 
-    def _approve(self, ask: RequestView) -> None:
-        self._teller.say(f"a person is to look at it: {ask.text}")
-        self._tell_why(self._client.task(ask.task))
-        if ask.subject is Subject.STAGE:
-            review = self._client.review(ask)
+    def _approve(self, request: RequestView) -> None:
+        self._printer.tell(f"a person has to review it: {request.text}")
+        self._print_why(self._client.task(request.task))
+        if request.subject is Subject.STAGE:
+            review = self._client.review(request)
             if review.change and review.worktree and review.head:
                 span = f"{review.base_commit[:9]} {review.head[:9]}"
-                self._teller.command(f"git -C {shlex.quote(review.worktree)} diff {span}")
-                self._teller.detail(f"{review.change.files} files changed, {review.change.added} lines added")
-        self._client.approve(ask)
-        self._teller.command(f"orchestrator approve {ask.task}")
-        self._happened(Moment.REVIEW)
+                self._printer.command(f"git -C {shlex.quote(review.worktree)} diff {span}")
+                self._printer.detail(f"{review.change.files} files changed, {review.change.added} lines added")
+        self._client.approve(request)
+        self._printer.command(f"orchestrator approve {request.task}")
+        self._happened(StoryPart.REVIEW)
 
-    def _tell_why(self, task: TaskView) -> None:
+    def _print_why(self, task: TaskView) -> None:
         found = self._client.why(task.id)
-        self._teller.command(f"orchestrator why {task.id}")
-        self._teller.detail(*(f"because {fact}" for fact in found.facts), f"next: {found.next}")
+        self._printer.command(f"orchestrator why {task.id}")
+        self._printer.detail(*(f"because {fact}" for fact in found.facts), f"next: {found.next}")
 
     def _freeze_and_thaw(self, task: TaskView) -> None:
-        """Pause, and see that nothing moves; resume, and see that it moves again. Raises DemoFailed."""
-        house, tell = self._house, self._teller
-        self._client.ask(task.id, "pause")
-        tell.command(f"orchestrator pause {task.id}")
+        """Pause and resume the task, and check that its processes stop and continue. Raises DemoFailed."""
+        environment, printer = self._environment, self._printer
+        self._client.request(task.id, "pause")
+        printer.command(f"orchestrator pause {task.id}")
         task = self._until(task, lambda now: now.run is None or now.run.process is ProcessState.FROZEN)
         states = process_states(Path(task.folder), task.run.folder) if task.run else {}
-        tell.say(f"paused: {len(states)} processes stand still: {', '.join(f'{p} {s}' for p, s in states.items())}")
-        before = house.tick_count()
+        printer.tell(f"paused: {len(states)} processes are stopped: {', '.join(f'{p} {s}' for p, s in states.items())}")
+        before = environment.tick_count()
         time.sleep(FROZEN_SECONDS)
-        ticked = house.tick_count() - before
-        if not house.claude:
-            tell.say(f"the agent's command, which ticks every 0.1 s, ticked {ticked} times in {FROZEN_SECONDS} s")
+        ticked = environment.tick_count() - before
+        if not environment.claude:
+            printer.tell(f"the agent's command, which ticks every 0.1 s, ticked {ticked} times in {FROZEN_SECONDS} s")
         if ticked or not STILL.issuperset(states.values()):
-            raise DemoFailed(f"a paused process went on; the decisions are in {task.folder}/journal.jsonl")
-        self._client.ask(task.id, "resume")
-        tell.command(f"orchestrator resume {task.id}")
-        self._until(task, lambda now: not now.paused and (house.claude or house.tick_count() > before))
-        tell.say("resumed: it goes on in the middle of its command")
-        self._happened(Moment.PAUSE)
+            raise DemoFailed(f"a paused process continued; the decisions are in {task.folder}/journal.jsonl")
+        self._client.request(task.id, "resume")
+        printer.command(f"orchestrator resume {task.id}")
+        self._until(task, lambda now: not now.paused and (environment.claude or environment.tick_count() > before))
+        printer.tell("resumed: the agent continues in the middle of its command")
+        self._happened(StoryPart.PAUSE)
 
     def _kill_and_start(self, task: TaskView) -> None:
-        """Kill the daemon under a working agent, and start it again. Raises DemoFailed."""
-        agent, killed = task.agent, self._house.pid
-        self._house.kill()
-        self._teller.command(f"kill -9 {killed}")
+        """Kill the daemon while an agent works, and start it again. Raises DemoFailed."""
+        agent, killed = task.agent, self._environment.pid
+        self._environment.kill()
+        self._printer.command(f"kill -9 {killed}")
         lives = agent.pid is not None and state_of(agent.pid) != GONE
-        what = f"the {agent.role} (pid {agent.pid}) {'works on' if lives else 'is gone'}"
-        self._teller.say(f"killed -9 the daemon; {what}")
+        what = f"the {agent.role} (pid {agent.pid}) {'keeps working' if lives else 'is gone'}"
+        self._printer.tell(f"killed the daemon with SIGKILL; {what}")
         self._start()
-        if not lives and not self._house.claude:
-            raise DemoFailed(f"the agent did not outlive the daemon; look at {task.folder}/agents")
-        self._happened(Moment.KILL)
+        if not lives and not self._environment.claude:
+            raise DemoFailed(f"the agent died with the daemon; look at {task.folder}/agents")
+        self._happened(StoryPart.KILL)
 
     def _check_end(self, task: TaskView) -> None:
         if task.status is not TaskStatus.COMPLETED:
-            raise DemoFailed(f"it ended {task.status}: {task.block_reason}; the daemon's log is {self._house.log}")
-        lacking = [moment.value for moment in Moment if moment not in self.moments]
-        if lacking and not self._house.claude:
-            raise DemoFailed(f"what should have happened and did not: {', '.join(lacking)}; look at {task.folder}")
+            raise DemoFailed(
+                f"the task ended as {task.status}: {task.block_reason}; the daemon's log is {self._environment.log}"
+            )
+        lacking = [moment.value for moment in StoryPart if moment not in self.moments]
+        if lacking and not self._environment.claude:
+            raise DemoFailed(f"these parts of the demo did not happen: {', '.join(lacking)}; look at {task.folder}")
 
-    def _happened(self, moment: Moment) -> None:
+    def _happened(self, moment: StoryPart) -> None:
         if moment not in self.moments:
             self.moments.append(moment)
 
 
-def tell_end(teller: Printer, house: DemoEnvironment, task: TaskView) -> None:
-    """What was built and where to look."""
+def print_ending(printer: Printer, environment: DemoEnvironment, task: TaskView) -> None:
+    """Print what was built and where to look at it."""
     span, folder = f"main..{task.branch}", Path(task.folder)
-    teller.blank()
-    teller.heading(f"Built in {teller.elapsed():.0f} s: the branch {task.branch} of {house.repository}")
-    commits = house.git("log", "--reverse", "--format=%h %s", span).splitlines()
-    teller.lines(*commits, house.git("diff", "--shortstat", f"main...{task.branch}").strip())
-    teller.heading("Look at it")
-    teller.lines(
+    printer.blank()
+    printer.heading(f"Built in {printer.elapsed():.0f} s: the branch {task.branch} of {environment.repository}")
+    commits = environment.git("log", "--reverse", "--format=%h %s", span).splitlines()
+    printer.lines(*commits, environment.git("diff", "--shortstat", f"main...{task.branch}").strip())
+    printer.heading("Look at the result")
+    printer.lines(
         f"{folder / 'summary.md'}",
         f"{folder / 'test-report.md'} (and test-report-1.md, of the evaluation that failed)",
         f"{folder / 'journal.jsonl'} (every decision)",
-        f"git -C {house.repository} log -p {span}",
-        f"orchestrator --config {house.config} serve, and beside it:",
-        f"orchestrator --config {house.config} show {task.id}   (or why, logs, checkpoints list)",
+        f"git -C {environment.repository} log -p {span}",
+        f"orchestrator --config {environment.config} serve   (and in another terminal:)",
+        f"orchestrator --config {environment.config} show {task.id}   (or why, logs, checkpoints list)",
     )
-    teller.heading("Clean up")
-    teller.lines(f"rm -r {house.root}")
-    teller.heading("Next")
-    teller.lines("orchestrator doctor, then orchestrator serve and orchestrator submit")
+    printer.heading("Clean up")
+    printer.lines(f"rm -r {environment.root}")
+    printer.heading("Next")
+    printer.lines("orchestrator doctor, then orchestrator serve and orchestrator submit")
 
 
-def _end(house: DemoEnvironment, teller: Printer) -> None:
-    """Leave nothing running, whatever went before; a second Ctrl-C does not interrupt that."""
+def _end(environment: DemoEnvironment, printer: Printer) -> None:
+    """Stop everything that the demo started; a second Ctrl-C does not interrupt that."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        house.end()
-        teller.say("nothing of it runs any more")
+        environment.end()
+        printer.tell("everything that the demo started has ended")
     finally:
         signal.signal(signal.SIGINT, before)
-        teller.detail(f"all of it is in {house.root}")
+        printer.detail(f"its files are in {environment.root}")
 
 
 @contextmanager
 def _ended_like_ctrl_c() -> Iterator[None]:
-    """Take SIGTERM and the end of the terminal as Ctrl-C, unless they are ignored."""
+    """Treat SIGTERM and SIGHUP as Ctrl-C, unless they are ignored."""
     taken = [number for number in ENDINGS if signal.getsignal(number) is signal.SIG_DFL]
     for number in taken:
         signal.signal(number, signal.default_int_handler)

@@ -1,7 +1,7 @@
-"""The throw-away place of the demo: a repository, settings, a pipeline with a review, and a daemon of its own.
+"""The demo's own folder: a repository, settings, a pipeline with a review, and a daemon.
 
-Nothing of the user's own daemon is touched: the variables that would lead there are left out, and with the scripted
-agent the user's settings are as well.
+The user's own daemon is not touched: variables that point to it are removed, and with the scripted agent the user's
+settings are not read.
 """
 
 import json
@@ -22,7 +22,7 @@ from orchestrator.settings import PREFIX, environment
 TICKET = """Add slugify(text)
 
 textkit needs a function `slugify(text)` that turns a title into a part of a URL: lower case, letters and digits kept,
-everything else one dash, none at the ends. It belongs into `textkit/__init__.py`, wants tests, and a few words in
+everything else one dash, none at the ends. It belongs in `textkit/__init__.py`, wants tests, and a few words in
 README.md.
 """
 
@@ -38,13 +38,13 @@ REPOSITORY = {
 }
 
 QUESTION = {
-    "question": "What shall become of letters beyond a to z, such as é?",
+    "question": "What should happen to letters other than a to z, such as é?",
     "options": [{"label": "Keep them"}, {"label": "Drop them"}],
 }
 
 PIPELINE = "demo"
 REVIEWED = "EVALUATION"
-"""The stage after which a person looks at the work."""
+"""The stage after which a person reviews the work."""
 
 START_SECONDS = 30.0
 END_SECONDS = 20.0
@@ -68,14 +68,13 @@ format = "json"
 
 
 class DemoFailed(OrchestratorError):
-    """The demo did not go as it is told."""
+    """The demo did not go as planned."""
 
 
 class DemoEnvironment:
     """Everything below one folder; between `start` and `end` a daemon serves it."""
 
     def __init__(self, root: Path, *, claude: bool) -> None:
-        """Makes nothing yet."""
         self.root, self.claude = root, claude
         self.repository, self.data = root / "textkit", root / "data"
         self.ticket, self.ticks = root / "ticket.md", root / "ticks"
@@ -86,11 +85,11 @@ class DemoEnvironment:
 
     @property
     def pid(self) -> int | None:
-        """The daemon's, once it was started."""
+        """The pid of the daemon; None before it is started."""
         return self._daemon.pid if self._daemon else None
 
     def make(self) -> None:
-        """The repository, the ticket, the pipeline and the settings. Raises DemoFailed."""
+        """Create the repository, the ticket, the pipeline and the settings. Raises DemoFailed."""
         for name, content in REPOSITORY.items():
             path = self.repository / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,15 +98,15 @@ class DemoEnvironment:
         for name, value in (("user.name", "You"), ("user.email", "you@example.org")):
             self.git("config", name, value)
         self.git("add", "--all")
-        self.git("commit", "--quiet", "--message", "Begin")
+        self.git("commit", "--quiet", "--message", "Initial commit")
         self.ticket.write_text(TICKET, encoding="utf-8")
         self._write_pipeline()
         self._write_settings()
 
     def start(self) -> None:
         """Start the daemon and wait until it answers. Raises DemoFailed."""
-        place = {"--config": self.config, "--data-dir": self.data, "--socket": self.client.socket}
-        options = [word for option, path in place.items() for word in (option, str(path))]
+        given = {"--config": self.config, "--data-dir": self.data, "--socket": self.client.socket}
+        options = [word for option, path in given.items() for word in (option, str(path))]
         with self.log.open("ab") as log:
             self._daemon = subprocess.Popen(
                 [sys.executable, "-m", "orchestrator", *options, "serve"],
@@ -115,27 +114,27 @@ class DemoEnvironment:
                 stdout=log,
                 stderr=log,
                 env=self._environment(),
-                start_new_session=True,  # Ctrl-C is for the demo, which ends the daemon when the task is given up
+                start_new_session=True,  # Ctrl-C is for the demo alone, which stops the daemon last
             )
         self._await_answer(self._daemon)
 
     def kill(self) -> None:
-        """Kill the daemon -9."""
+        """Kill the daemon with SIGKILL."""
         if self._daemon is not None:
             self._daemon.send_signal(signal.SIGKILL)
             self._daemon.wait()
 
     def end(self) -> None:
-        """Give up every task that goes on, wait until nothing of it runs, and end the daemon. Raises DemoFailed."""
+        """Cancel every unfinished task, wait until its processes have ended, and stop the daemon. Raises DemoFailed."""
         if self._daemon is None:
             return
         try:
             if self._daemon.poll() is None:
                 self._await_answer(self._daemon)
             elif self._has_served:
-                self.start()  # it was killed, and an agent may live on
+                self.start()  # it was killed, and an agent may still run
             if self._has_served:
-                self._give_up_tasks()
+                self._cancel_tasks()
         finally:
             self._daemon.terminate()
             try:
@@ -144,11 +143,11 @@ class DemoEnvironment:
                 self.kill()
 
     def tick_count(self) -> int:
-        """How often the scripted agent's command has added its line: every 100 ms while it runs."""
+        """Return how many lines the scripted agent's command has written: one every 100 ms while it runs."""
         return len(self.ticks.read_text(encoding="utf-8").splitlines()) if self.ticks.exists() else 0
 
     def git(self, *arguments: str) -> str:
-        """What git prints about the repository, untouched by hooks and signing that the user may have set up."""
+        """Run git in the repository without the user's hooks and signing, and return what it prints."""
         plain = ["-c", "core.hooksPath=/dev/null", "-c", "commit.gpgsign=false"]
         command = ["git", "-C", str(self.repository), *plain, *arguments]
         try:
@@ -159,7 +158,7 @@ class DemoEnvironment:
             raise DemoFailed(f"`{shlex.join(command)}` failed: {error.stderr.strip()}") from None
 
     def _write_pipeline(self) -> None:
-        """The bundled pipeline with one line more: `review = true`."""
+        """Write the bundled pipeline with a review after one stage."""
         text = (bundled(Kind.PIPELINES) / "full.toml").read_text(encoding="utf-8")
         head = f"[stages.{REVIEWED}]\n"
         text = text.replace('name = "full"', f'name = "{PIPELINE}"', 1).replace(head, f"{head}review = true\n", 1)
@@ -180,7 +179,7 @@ class DemoEnvironment:
         self.config.write_text(text, encoding="utf-8")
 
     def _scenario(self) -> dict[str, list[dict[str, object]]]:
-        """What the scripted agent does beside its work, turn by turn."""
+        """Return what the scripted agent does besides its work, turn by turn."""
         return {
             "ANALYSIS": [{"ask": {"tool": "AskUserQuestion", "input": {"questions": [QUESTION]}}}],
             "IMPLEMENTATION": [
@@ -196,14 +195,16 @@ class DemoEnvironment:
         own = {name: value for name, value in environment().items() if not name.startswith(PREFIX)}
         return {**own, "XDG_CONFIG_HOME": str(self.root / "config")}
 
-    def _give_up_tasks(self) -> None:
+    def _cancel_tasks(self) -> None:
         deadline = time.monotonic() + END_SECONDS
-        while going_on := [task for task in self._tasks() if task.run or not task.status.is_final]:
+        while unfinished := [task for task in self._tasks() if task.run or not task.status.is_final]:
             if time.monotonic() > deadline:
-                raise DemoFailed(f"{going_on[0].id} cannot be ended; look for what runs with `pgrep -af {self.root}`")
-            for task in going_on:
+                raise DemoFailed(
+                    f"{unfinished[0].id} could not be cancelled; find its processes with `pgrep -af {self.root}`"
+                )
+            for task in unfinished:
                 if "cancel" in task.allowed:
-                    self.client.ask(task.id, "cancel")
+                    self.client.request(task.id, "cancel")
             time.sleep(LOOK_EVERY)
 
     def _tasks(self) -> list[TaskView]:

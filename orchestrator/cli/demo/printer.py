@@ -1,4 +1,4 @@
-"""How the demo speaks: a line of the story with its second, and below it what a person would type for the same."""
+"""Output of the demo: what happens, with the seconds since the start, and the command that does the same."""
 
 import time
 
@@ -8,48 +8,47 @@ from rich.text import Text
 from orchestrator.cli.output import PIPE_WIDTH, plain
 
 INDENT = 9
-"""Columns before what is told: the seconds since the beginning stand there."""
+"""Columns on the left, for the seconds since the start."""
 LEAST_WIDTH = 20
-"""Columns for what is told, however narrow the terminal is."""
+"""Columns for the text, however narrow the terminal is."""
 
 
 class Printer:
-    """Tells on standard output, or `aside` on standard error; everything is as wide as the terminal."""
+    """Prints on standard output, or on standard error if `aside`; its clock starts when it is created."""
 
     def __init__(self, *, aside: bool) -> None:
-        """Time begins to run."""
         self._began = time.monotonic()
         found = Console(stderr=aside)
         width = None if found.is_terminal else PIPE_WIDTH
         self._console = Console(stderr=aside, highlight=False, markup=False, emoji=False, width=width)
 
     def elapsed(self) -> float:
-        """Seconds since the beginning."""
+        """Return the seconds since the start."""
         return time.monotonic() - self._began
 
-    def say(self, text: str, *more: str) -> None:
-        """Something that happened, now."""
+    def tell(self, text: str, *more: str) -> None:
+        """Print something that has just happened."""
         self._row(f"{self.elapsed():5.1f} s", Text("\n".join(plain(line) for line in (text, *more))))
 
     def command(self, text: str) -> None:
-        """What a person types to do or see the same; never broken, so that it can be copied."""
+        """Print the command for it, never wrapped, so that it can be copied."""
         self._console.print(Text(f"{'':{INDENT}}$ {plain(text)}", "cyan"), soft_wrap=True)
 
     def detail(self, *lines: str) -> None:
-        """What a command says."""
+        """Print what a command answers."""
         self._row("", Text("\n".join(plain(line) for line in lines), "dim"))
 
     def heading(self, text: str) -> None:
-        """What the lines that follow are about."""
+        """Print the heading of the lines that follow."""
         self._console.print(Text(plain(text), "bold"), soft_wrap=True)
 
     def lines(self, *lines: str) -> None:
-        """Paths and commands, never broken."""
+        """Print paths and commands, never wrapped."""
         for line in lines:
             self._console.print(Text(f"  {plain(line)}"), soft_wrap=True)
 
     def blank(self) -> None:
-        """A gap."""
+        """Print an empty line."""
         self._console.print()
 
     def _row(self, left: str, right: Text) -> None:

@@ -1,4 +1,4 @@
-"""Whether the processes of a paused agent stand still, by what the kernel says of each."""
+"""Whether the processes of a paused agent are stopped, according to the kernel."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,20 +7,20 @@ import orjson
 
 GONE = "gone"
 STILL = {"T", "frozen", GONE}
-"""Stopped by a signal, as ps shows it; held by their control group; not there any more."""
+"""Stopped by a signal, as ps shows it; frozen with their control group; ended."""
 
 
 def process_states(folder: Path, run: str) -> Mapping[int, str]:
-    """How each process that the newest freeze of a task has on record is kept still: one of STILL, or its state.
+    """Return the state of each process that the last freeze of a task recorded: one of STILL, or as ps shows it.
 
-    `folder` is the task's, and `run` its run's within.
+    `folder` is the task's folder, and `run` the folder of its run within.
     """
     held = _held(folder / run)
     return {pid: "frozen" if (state := state_of(pid)) != "T" and pid in held else state for pid in _on_record(folder)}
 
 
 def state_of(pid: int) -> str:
-    """The state of a process as ps shows it; `gone` if there is none."""
+    """Return the state of a process as ps shows it; `gone` if there is none."""
     try:
         return (Path("/proc") / str(pid) / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except OSError:
@@ -34,7 +34,7 @@ def _on_record(folder: Path) -> list[int]:
 
 
 def _held(run: Path) -> set[int]:
-    """Who is in the run's control group while the kernel holds that; nobody where there is none."""
+    """Return the processes in the run's control group if that is frozen; none without a control group."""
     try:
         group = Path(orjson.loads((run / "pid").read_bytes())["cgroup"] or "")
         is_frozen = "frozen 1" in (group / "cgroup.events").read_text(encoding="utf-8")

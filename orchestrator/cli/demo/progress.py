@@ -1,4 +1,4 @@
-"""What has happened to the demo's task between two looks at it, in plain lines."""
+"""What has happened to the demo's task between two views of it, in words."""
 
 from collections.abc import Iterator
 
@@ -8,21 +8,21 @@ from orchestrator.server.schemas.tasks import TaskView
 
 
 def is_active(task: TaskView, step: int) -> bool:
-    """Whether the implementer is in the middle of a turn for that step."""
+    """Return whether the implementer is in a turn for that step."""
     running = task.run is not None and task.run.process is ProcessState.RUNNING
     in_step = task.stage == "IMPLEMENTATION" and task.agent.current_step == step
     return in_step and task.next_action is NextAction.TURN and running
 
 
 def is_limited(task: TaskView) -> bool:
-    """Whether it waits for the end of a usage limit."""
+    """Return whether the task waits for the end of a usage limit."""
     return task.agent.blocked_by is PauseReason.RATE_LIMIT
 
 
 def news(before: TaskView, now: TaskView) -> Iterator[str]:
-    """What is new: the end of a limit, steps, checks, stages, the beginning of a limit, the end."""
+    """Yield what is new: the end of a usage limit, steps, checks, stages, a usage limit, the end of the task."""
     if is_limited(before) and not is_limited(now):
-        yield f"the limit is over; the same session goes on ({now.agent.session_id})"
+        yield f"the limit is over; the same session continues ({now.agent.session_id})"
     yield from _steps(before, now)
     yield from _checks(before, now)
     entered = [name for name, stage in now.stages.items() if stage.visits > before.stages[name].visits]
@@ -30,9 +30,9 @@ def news(before: TaskView, now: TaskView) -> Iterator[str]:
         again = f" (round {now.cycle})" if now.cycle != before.cycle else ""
         yield f"→ {' → '.join(entered)}{again}"
     if is_limited(now) and not is_limited(before):
-        yield f"a usage limit is reached; by its clock it goes on at {now.retry_at:%H:%M:%S} UTC"
+        yield f"a usage limit is reached; the task continues at {now.retry_at:%H:%M:%S} UTC"
     if now.status.is_final and not before.status.is_final:
-        yield f"it is {now.status}"
+        yield f"the task is {now.status}"
 
 
 def _steps(before: TaskView, now: TaskView) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """The final message about a task: what became of it, where the result is, what to do next.
 
-It stands in the notice that people get, in summary.md and in BLOCKED-summary.md; `show` and `submit --wait` end with
-it.
+It is sent as a notice and written to summary.md and BLOCKED-summary.md; `show` and `submit --wait` end with it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +23,7 @@ def has_ended(task: Task) -> bool:
 
 
 def ended_at(task: Task) -> datetime:
-    """Return when the task ended or was blocked; for a task at work, when it was last decided on."""
+    """Return when the task ended or was blocked; for an active task, when it last changed."""
     return task.timing.completed_at or task.timing.failed_at or task.updated_at
 
 
@@ -33,7 +32,7 @@ def final_message(task: Task, at: datetime) -> str:
     since = task.timing.started_at or task.timing.created_at
     where = "" if task.status is TaskStatus.COMPLETED else f" in {task.stage}"
     first = f"{task.ticket.key} {task.status}{where} after {_span(at, since)}: {_line(task.title, _LONGEST_TITLE)}"
-    return "\n".join((first, *_outcome(task), *(_trouble(task) if task.status is not TaskStatus.COMPLETED else ())))
+    return "\n".join((first, *_outcome(task), *(_problems(task) if task.status is not TaskStatus.COMPLETED else ())))
 
 
 def report_file(task: Task) -> str | None:
@@ -57,7 +56,7 @@ def recommended(task: Task) -> str:
     """Return what a person should do about a task that is blocked or failed."""
     newest = task.failures.entries[-1] if task.failures.entries else None
     again = f"orchestrator retry {task.id}, or orchestrator cancel {task.id}"
-    then = f"then {again}" if task.status is TaskStatus.BLOCKED else "then submit it anew"
+    then = f"then {again}" if task.status is TaskStatus.BLOCKED else "then submit it again"
     return f"{_hint(task, newest)}; {then}"
 
 
@@ -70,37 +69,38 @@ def _outcome(task: Task) -> Iterator[str]:
     if published.tag:
         yield f"tag: {published.tag} (git -C {task.source.repo} show {published.tag} -- CHANGELOG.md)"
     if report:
-        told = f", told on {published.report_url}" if published.report_url else ""
-        yield f"report: {task.display_path(report)}{told}"
+        posted = f", posted at {published.report_url}" if published.report_url else ""
+        yield f"report: {task.display_path(report)}{posted}"
     if task.status is not TaskStatus.COMPLETED or task.source.head in {None, task.source.base_commit}:
         return
     if not (published.pr_url or published.tag):
         yield f"branch: {task.source.branch} in {task.source.repo}"
     if nothing_ran(task.evaluation.checks, task.evaluation.results):
-        yield "no check ran: nobody has seen this change work"
+        yield "no check ran: nothing shows that this change works"
 
 
-def _trouble(task: Task) -> Iterator[str]:
+def _problems(task: Task) -> Iterator[str]:
+    """Yield why the task did not complete, its failures, and what to do next."""
     if task.block_reason:
         yield f"reason: {_line(task.block_reason, _LONGEST_REASON)}"
     log = task.failures
     if log.total:
         yield f"failures: {log.total} ({counted(log.by_state)}; {counted(log.by_type)})"
     for found in top_patterns(task)[:FEW_PATTERNS]:
-        yield f"again and again: {found.pattern} ({found.occurrences} times)"
+        yield f"recurring: {found.pattern} ({found.occurrences} times)"
     if task.status in (TaskStatus.BLOCKED, TaskStatus.FAILED):
         yield f"next: {recommended(task)}"
 
 
 def _hint(task: Task, newest: Failure | None) -> str:
-    """Return where to begin: with the analysis of the newest failure, its log, or what blocks the merge."""
+    """Return what to do first: follow the newest analysis, read the log, or resolve what prevents the merge."""
     if newest is not None and newest.analysis is not None and newest.analysis.suggested_fix.strip():
         return f"try what {newest.agent or 'its agent'} suggests: {_line(newest.analysis.suggested_fix, _LONGEST_HINT)}"
     if newest is not None and newest.log_file:
         return f"read {task.display_path(newest.log_file)}"
     if task.publication.hindrances:
-        return f"see to what hinders the merge: {_line('; '.join(task.publication.hindrances), _LONGEST_HINT)}"
-    return "mend what the reason names"
+        return f"resolve what prevents the merge: {_line('; '.join(task.publication.hindrances), _LONGEST_HINT)}"
+    return "fix what the reason says"
 
 
 def _span(until: datetime, since: datetime) -> str:

@@ -1,4 +1,4 @@
-"""How a task moves along its pipeline: into a stage, from turn to turn, on to the next stage, back, or to a halt.
+"""Move a task along its pipeline: into a stage, from turn to turn, to the next stage, or back; or block it.
 
 Each function takes a task and returns the task afterwards. None issues commands; obligations.py derives them from the
 state.
@@ -27,14 +27,13 @@ from orchestrator.core.task import guards
 from orchestrator.core.task.agent import (
     Agent,
     AgentStatus,
+    AgentUsage,
     PauseReason,
     ProcessState,
     Run,
     Session,
     SessionOrigin,
-    Setbacks,
     TurnProgress,
-    Usage,
 )
 from orchestrator.core.task.budget import NO_CAPS, reached_cap, seconds_left
 from orchestrator.core.task.failures import ACCEPTED, Analysis
@@ -46,14 +45,16 @@ from orchestrator.core.task.task_policy import OnBlocked
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 
 LONGEST_RETRY_DELAY = 300.0
+LOSSES_ALLOWED = 10
+"""The longest delay in seconds before another attempt, and the losses in a row that cost the agent no retry."""
 FOR_A_PERSON: Mapping[str, str] = MappingProxyType(
     {
-        ErrorClass.AUTHENTICATION: "log the agents' account in as `orchestrator doctor` says, or set right its key",
-        ErrorClass.BILLING: "see to the account's credit",
+        ErrorClass.AUTHENTICATION: "log in the agents' account as `orchestrator doctor` says, or correct its key",
+        ErrorClass.BILLING: "add credit to the account",
         ErrorClass.MODEL: "name a model that the account may use, in the role's file or as agent.model",
     }
 )
-"""Failures that another attempt cannot fix, and what a person has to do about each."""
+"""Failures that another attempt cannot fix, and what a person has to do about each of them."""
 ONCE_MORE = (
     "This is the last pass: do only what makes the failing checks pass and the ticket's criteria hold, and leave out "
     "every step that does not serve that."
@@ -106,7 +107,7 @@ def begin_agent(task: Task, role: str) -> Task:
         turn=TurnProgress(step=old.turn.step),
         usage=used,
         last_saved=old.last_saved,
-        setbacks=Setbacks(limit_waits=old.setbacks.limit_waits, nudges=old.setbacks.nudges),
+        setbacks=replace(old.setbacks, limit_window=None, was_corrected=False),
     )
     task = replace(task, agent=agent, run=Run(folder=agent_run_folder(attempt)), next_action=NextAction.AGENT)
     task = replace(task, retry_at=service_retry_at(task))
@@ -124,7 +125,7 @@ def _next_session(task: Task, role: str, attempt: int) -> Session:
     return Session(id=str(uuid5(NAMESPACE_URL, f"orchestrator:{task.id}/{attempt}")), origin=origin)
 
 
-def _bank(usage: Usage) -> Usage:
+def _bank(usage: AgentUsage) -> AgentUsage:
     """Return the usage at the beginning of a new session, whose totals count from zero."""
     return replace(usage, tokens_before_session=usage.tokens, cost_before_session=usage.cost_usd)
 
@@ -237,7 +238,7 @@ def _is_reviewed(task: Task) -> bool:
 
 
 def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: datetime) -> Task:
-    """Return the task with its agent told what the gate misses, or blocked when no retry is left."""
+    """Return the task with a turn owed in which its agent is told what is missing, or blocked if no retry is left."""
     if pipeline.stage(task.stage).role is None:
         return block(task, f"{task.stage}: {'; '.join(lacking)}", at)
     tried = use_retry(task, "gate_retries")
@@ -263,14 +264,28 @@ def fail_attempt(pipeline: Pipeline, task: Task, reason: str, kind: str, at: dat
     task = record_failed_turn(task, at, kind, reason, "retry" if tried else "user_intervention")
     if tried is None:
         return pipeline.stage(task.stage).work.give_up(pipeline, task, reason, at)
-    budget = tried.budgets["agent_retries"]
-    delay = min(task.policy.retry_delay * 2 ** (budget.used - 1), LONGEST_RETRY_DELAY)
-    return replace(
-        task,
-        budgets=tried.budgets,
-        retry_at=at + timedelta(seconds=delay),
-        next_action=NextAction.STOP if task.run else NextAction.RETRY,
-    )
+    return _retry_later(replace(task, budgets=tried.budgets), tried.budgets["agent_retries"].used, at)
+
+
+def lose_attempt(pipeline: Pipeline, task: Task, reason: str, kind: str, at: datetime) -> Task:
+    """Return the task whose run was lost with its holder or the machine: with another attempt owed, at the cost of no
+    retry, because the agent did nothing wrong.
+
+    Work that brings the machine down would do so forever. So the losses without progress in between are counted, and
+    beyond LOSSES_ALLOWED of them each one is a failure like others.
+    """
+    losses = task.agent.setbacks.losses + 1
+    task = task.with_setbacks(replace(task.agent.setbacks, losses=losses))
+    if losses > LOSSES_ALLOWED:
+        return fail_attempt(pipeline, task, f"{reason}; that happened {losses} times in a row", kind, at)
+    return _retry_later(record_failed_turn(task, at, kind, reason, "retry"), losses, at)
+
+
+def _retry_later(task: Task, tries: int, at: datetime) -> Task:
+    """Return the task with its next attempt owed after a delay that doubles with each try."""
+    delay = min(task.policy.retry_delay * 2 ** (tries - 1), LONGEST_RETRY_DELAY)
+    next_action = NextAction.STOP if task.run else NextAction.RETRY
+    return replace(task, retry_at=at + timedelta(seconds=delay), next_action=next_action)
 
 
 def restart_session(task: Task, at: datetime) -> Task:

@@ -15,7 +15,7 @@ request that the state does not allow raises InvalidTransition. Every other even
 processes may die at any time.
 
 A task has at most one run (a process tree). Pausing changes what is wanted, which is the agent's status; the run's
-process says what exists. While a task is paused, events still move it on; what they owe is dispatched when a place is
+process says what exists. While a task is paused, events still move it on; what they owe is dispatched when a slot is
 free again.
 """
 
@@ -99,11 +99,11 @@ def _hold_turn(allowance: Allowance, before: Task, after: Task, at: datetime) ->
 
 
 def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa: C901, PLR0912 - one line per event
-    if isinstance(event, turns.TurnEvent):
+    if isinstance(event, events.TurnEvent):
         return turns.apply_turn_event(pipeline, task, event)
-    if isinstance(event, publishing.PublishEvent):
+    if isinstance(event, events.DeliveryEvent):
         return publishing.apply_publish_event(pipeline, task, event)
-    if isinstance(event, requests.Request):
+    if isinstance(event, events.Request):
         return requests.apply_request(pipeline, task, event)
     match event:
         case events.TaskSubmitted() | events.ForeignEditFound():
@@ -171,6 +171,8 @@ def _on_admitted(task: Task, event: events.TaskAdmitted) -> Task:
 
 
 def _on_workspace(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) -> Task:
+    if event.restored_from:
+        return replace(task)  # an equal task, but not the same: that it was restored is on record
     if task.next_action is not NextAction.WORKSPACE:
         return task
     task = replace(task, source=replace(task.source, worktree=event.worktree, branch=event.branch, head=event.head))
@@ -233,9 +235,9 @@ def _on_check(pipeline: Pipeline, task: Task, event: events.CheckFinished) -> Ta
     if event.result is None:
         if task.is_paused:
             return replace(task, next_action=NextAction.RETRY, retry_at=event.at)
-        return lifecycle.fail_attempt(pipeline, task, f"the check {event.name} was lost", "check_lost", event.at)
+        return lifecycle.lose_attempt(pipeline, task, f"the check {event.name} was lost", "check_lost", event.at)
     task = replace(
-        task,
+        task.with_setbacks(replace(task.agent.setbacks, losses=0)),
         evaluation=replace(
             task.evaluation,
             results=with_result(task.evaluation.checks, task.evaluation.results, event.name, event.result),

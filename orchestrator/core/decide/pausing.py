@@ -46,7 +46,7 @@ def pause(task: Task, by: PauseReason) -> Task:
 
 
 def hold_for_account(task: Task, by: PauseReason) -> Task:
-    """Return the task paused because of what others met or spent: it has no waits of its own to count."""
+    """Return the task paused for a limit that other tasks reached; this does not count as a wait of its own."""
     if by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE):
         task = task.with_setbacks(replace(task.agent.setbacks, limit_waits=0))
     return pause(task, by)
@@ -54,7 +54,7 @@ def hold_for_account(task: Task, by: PauseReason) -> Task:
 
 def unpause(task: Task) -> Task:
     """Return the task without the reason to pause: it waits for its first open request, or for the merge, or for a
-    place.
+    slot.
     """
     if task.status is TaskStatus.PENDING:
         return replace(task, agent=replace(task.agent, status=AgentStatus.IDLE, blocked_by=None))
@@ -65,12 +65,12 @@ def unpause(task: Task) -> Task:
 
 
 def resume_if_free(task: Task) -> Task:
-    """Return the task waiting no longer; a reason to pause stays."""
+    """Return the task unpaused, unless the daemon or a person paused it for another reason."""
     return task if is_paused_by_daemon(task) else unpause(task)
 
 
 def is_paused_by_daemon(task: Task) -> bool:
-    """Return whether the task is paused for another reason than an open request or the lack of a place."""
+    """Return whether the task is paused for another reason than an open request or the lack of a slot."""
     waiting = {by for _, by in _WAITING.values()}
     return task.agent.status in PAUSED and task.agent.blocked_by not in {*waiting, None}
 
@@ -84,14 +84,14 @@ def add_request(task: Task, draft: RequestDraft, at: datetime) -> Task:
 
 
 def add_answered_request(task: Task, draft: RequestDraft, answer: Answer, at: datetime) -> Task:
-    """Return the task with a request on record that was answered without asking anybody."""
+    """Return the task with a request on record that was answered without a person."""
     return replace(
         task, requests=(*task.requests, replace(_closed(_record(task, draft, at), answer, at), deadline=None))
     )
 
 
 def answer_request(task: Task, number: int, answer: Answer, at: datetime) -> Task:
-    """Return the task with an open request answered; it waits for the other requests, or for a place."""
+    """Return the task with an open request answered; it waits for the other requests, or for a slot."""
     requests = tuple(_closed(request, answer, at) if request.number == number else request for request in task.requests)
     task = replace(task, requests=requests)
     return unpause(task) if task.is_paused and not is_paused_by_daemon(task) else task
@@ -176,7 +176,7 @@ def _closed(request: UserRequest, answer: Answer, at: datetime) -> UserRequest:
 
 
 def _default(draft: RequestDraft) -> Answer:
-    """Return the answer that is taken when nobody answers in time; it never allows more than the agent has now."""
+    """Return the answer that counts if no person answers in time; it never grants a permission."""
     if draft.subject is Subject.PERMISSION:
         return Answer(status=RequestStatus.ANSWERED, text=DENY)
     if draft.default:

@@ -25,7 +25,7 @@ def turn_text(pipeline: Pipeline, task: Task) -> str:
     parts.append(_answers(task))
     if stage.work.wanted_title:
         parts.append(_list(stage.work.wanted_title, task.requested_changes))
-    parts.append(_list("Still missing; mend exactly this, then end your turn:", task.feedback))
+    parts.append(_list("Still missing; fix exactly this, then end your turn:", task.feedback))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -47,17 +47,17 @@ def _is_repairing(task: Task) -> bool:
 def _why(task: Task, stage: Stage) -> str:
     if task.agent.session.origin is SessionOrigin.RESTARTED and task.agent.turn.number == 1:
         why = (
-            "Another agent was at this work and its conversation is lost. Look at the branch, what lies uncommitted "
-            "and the files in workspace_dir (agents/*/out too), then go on from what it left."
+            "Another agent worked on this and its conversation is lost. Look at the branch, the uncommitted changes "
+            "and the files in workspace_dir (agents/*/out too), then continue from what it left."
         )
     elif task.agent.setbacks.limit_waits:
-        why = "A limit or trouble of the service ended your last turn. Look at what is there already and go on from it."
+        why = "A usage limit or the service ended your last turn. Look at what is already there and continue from it."
     elif _new_answers(task):
         why = "What you asked for was answered."
     elif task.feedback:
         why = "Your last turn ended, but what the stage needs is not all there yet."
     elif task.agent.session.is_resumed and task.agent.turn.number == 1:
-        why = "You were interrupted in this stage. Look at what is there already and go on from it."
+        why = "You were interrupted in this stage. Look at what is already there and continue from it."
     elif stage.work.reason():
         why = stage.work.reason()
     elif task.publication.round and not _is_repairing(task):
@@ -97,7 +97,7 @@ def _answer(request: UserRequest) -> str:
         case RequestStatus.APPROVED:
             what = "approved"
         case _:
-            what = request.answer or "no answer; decide yourself and say in your work what you assumed"
+            what = request.answer or "no answer; decide yourself and state in your work what you assumed"
     return f"{about[:2000]} — {what}"
 
 
@@ -132,7 +132,7 @@ def present_step(pipeline: Pipeline, task: Task) -> str:
 def _checkpoint_note(left: StepCheckpoint) -> str:
     """Return the checkpoint that was noted when work on the step was interrupted."""
     files = f"; not committed then: {_line(', '.join(left.uncommitted_files))}" if left.uncommitted_files else ""
-    return f"\n\nNoted of it before ({_line(left.reason)}): {' '.join(left.work_in_progress.split())}{files}"
+    return f"\n\nNote from an earlier attempt ({_line(left.reason)}): {' '.join(left.work_in_progress.split())}{files}"
 
 
 def commit_subject(task: Task, step: Step) -> str:

@@ -1,9 +1,10 @@
-"""How a finished change leaves: branch, pull request, rounds of review, merge; a report; a release.
+"""Publish a finished change: a branch, a pull request with rounds of review and a merge, a report, or a release.
 
     DELIVERY ─► PUBLISH ─► review of the merge ◄─► LOOK ─► back to the stage that handles comments, or MERGE ─► done
 
 The conditions of a merge cannot be waived; `auto_merge` only makes a person's approval unnecessary. A task that waits
-for its merge has an open review like any other; a look at the pull request may end that review from outside.
+for its merge has an open review like any other. The review also ends when the pull request is merged or closed on the
+forge.
 """
 
 from collections.abc import Iterable
@@ -26,12 +27,9 @@ asked.
 LOOK_AGAIN = 60.0
 """Seconds until a requested look that failed is repeated, if the pull request is not polled anyway."""
 
-PublishEvent = events.BranchDelivered | publish_events.PublishEvent
-"""Events about a change that leaves."""
 
-
-def apply_publish_event(pipeline: Pipeline, task: Task, event: PublishEvent) -> Task:
-    """Return the task after an event about its change outside."""
+def apply_publish_event(pipeline: Pipeline, task: Task, event: events.DeliveryEvent) -> Task:
+    """Return the task after an event about its published change."""
     match event:
         case events.BranchDelivered():
             return _on_delivered(pipeline, task, event)
@@ -67,7 +65,7 @@ def send_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datet
     stage = pipeline.stage(task.stage)
     tried = outcomes.use_retry(task, stage.budget) if stage.budget else None
     if tried is None or stage.budget is None or stage.on_fail is None:
-        return outcomes.block(task, f"{task.stage}: changes were asked for as often as the pipeline allows", at)
+        return outcomes.block(task, f"{task.stage}: changes were requested as often as the pipeline allows", at)
     rounds = replace(task.publication, round=task.publication.round + 1, asked_for_round=False)
     tried = outcomes.reset_all_retries(tried, but=stage.budget)
     task = pausing.resume_if_free(replace(tried, publication=rounds, status=TaskStatus.IN_PROGRESS, retry_at=None))
@@ -75,7 +73,7 @@ def send_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datet
 
 
 def request_round(task: Task) -> Task:
-    """Return the task with a look at its pull request owed, whose comments are to be handled."""
+    """Return the task with a look at its pull request owed, after which its agent handles the comments."""
     return replace(task, publication=replace(task.publication, asked_for_round=True), retry_at=None)
 
 
@@ -105,7 +103,7 @@ def _on_opened(task: Task, event: publish_events.PullRequestOpened) -> Task:
 
 
 def _wait_for_merge(task: Task, at: datetime) -> Task:
-    """Return the task under review outside; a person merges, or approves the merge here."""
+    """Return the task waiting for its pull request: a person merges it on the forge, or approves the merge here."""
     task = replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING, retry_at=_next_look(task, at))
     if _merges_by_itself(task):
         return pausing.resume_if_free(task)
@@ -128,23 +126,23 @@ def _on_look(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSe
             return _on_merged_outside(pipeline, task, event)
         case PullStatus.CLOSED:
             task = _withdraw_requests(task, event.at)
-            gone = f"{publication.pr_url} was closed without a merge; reopen it there and retry, or cancel the task"
-            return outcomes.block(task, f"{task.stage}: {gone}", event.at)
+            closed = f"{publication.pr_url} was closed without a merge; reopen it there and retry, or cancel the task"
+            return outcomes.block(task, f"{task.stage}: {closed}", event.at)
         case PullStatus.OPEN:
             pass
         case _:
             assert_never(event.status)
-    asked = publication.asked_for_round
-    looked = replace(
+    round_requested = publication.asked_for_round
+    publication = replace(
         publication,
         hindrances=event.hindrances,
         refusals=0 if event.hindrances else publication.refusals,
         reviewers=event.reviewers or publication.reviewers,
-        asked_for_round=asked and not event.asked,
+        asked_for_round=round_requested and not event.asked,
     )
-    task = replace(task, publication=looked)
+    task = replace(task, publication=publication)
     task = replace(task, retry_at=_next_look(task, event.at, event.look_after))
-    if event.feedback is not None and (asked or task.policy.follow_reviews):
+    if event.feedback is not None and (round_requested or task.policy.follow_reviews):
         return _accept_comments(pipeline, task, event)
     if _merges_by_itself(task) and not event.hindrances:
         task = _withdraw_requests(task, event.at)
@@ -161,16 +159,16 @@ def _next_look(task: Task, at: datetime, after: float | None = None) -> datetime
 
 
 def _accept_comments(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSeen) -> Task:
-    """Return the task with each new comment accepted once: the mark of its text is kept for good, its id until it is
-    answered.
+    """Return the task sent back with the new comments. Their marks are kept for good, their ids until they are
+    answered, so each comment is handled once.
 
-    Where no round is left, comments are not accepted, so that they are found again when a person lets the task go on.
+    If no round is left, nothing is recorded, so the comments are found again after a person retries the task.
     """
     before = publication = task.publication
     replies = (*publication.replies, *(Reply(comment_id=one, mark=mark) for one, mark in event.comments))
     seen = newest_marks((*publication.seen, *event.marks))
     task = replace(task, publication=replace(publication, replies=replies, seen=seen))
-    wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and mend what it says",)
+    wanted = (f"Reviewers ask for changes: read {event.feedback}.md in workspace_dir and make the changes it asks for",)
     taken = send_back(pipeline, _withdraw_requests(task, event.at), wanted, event.at)
     return replace(taken, publication=before) if taken.status is TaskStatus.BLOCKED else taken
 
@@ -235,8 +233,6 @@ def _on_posted(pipeline: Pipeline, task: Task, event: publish_events.ReportPoste
 
 
 def newest_marks(marks: Iterable[str]) -> tuple[str, ...]:
-    """Return the marks that are still needed: for each comment that of its present text, for each check that of its
-    commit.
-    """
+    """Return the newest mark of each comment and of each check; the older ones are no longer needed."""
     newest = {mark.rpartition("@")[0] or mark: mark for mark in marks}
     return tuple(newest.values())

@@ -30,22 +30,7 @@ _ENDS = {
 }
 
 
-Request = (
-    events.PauseRequested
-    | events.ResumeRequested
-    | events.CancelRequested
-    | events.RoundRequested
-    | events.ArchiveRequested
-    | events.RetryRequested
-    | events.DraftSubmitted
-    | events.AskAnswered
-    | events.CapsChanged
-    | events.PriorityChanged
-)
-"""What may be asked of a task."""
-
-
-def apply_request(pipeline: Pipeline, task: Task, event: Request) -> Task:
+def apply_request(pipeline: Pipeline, task: Task, event: events.Request) -> Task:
     """Return the task after a request."""
     match event:
         case events.PauseRequested():
@@ -117,7 +102,7 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
         task.agent,
         status=AgentStatus.PAUSED,
         blocked_by=None,
-        setbacks=replace(task.agent.setbacks, nudges=0, limit_waits=0),
+        setbacks=replace(task.agent.setbacks, nudges=0, limit_waits=0, losses=0),
     )
     task = outcomes.reset_all_retries(task)
     task = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, agent=agent, retry_at=None)
@@ -133,7 +118,7 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
 
 
 def _submit(task: Task, event: events.DraftSubmitted) -> Task:
-    """Return the draft as a task that waits for a place."""
+    """Return the draft as a task that waits for a slot."""
     transitions.require("submit", task)
     task = replace(task, status=TaskStatus.PENDING, next_action=NextAction.ADMISSION)
     return pausing.pause(task, PauseReason.USER) if event.held else task

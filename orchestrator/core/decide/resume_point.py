@@ -1,7 +1,7 @@
-"""Where a task goes on: the stage, how much of its work exists, the step that is open.
+"""Where to continue a task: its stage, how much of the stage's work exists, and the open step.
 
-The answer follows from what really happened, not from file names alone: a design that was reviewed is not up for review
-again because no change was noted in it.
+The answer is derived from the recorded events, not from file names alone. For example, a design whose review asked for
+no change is not sent to review again.
 """
 
 from datetime import datetime

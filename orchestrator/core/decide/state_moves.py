@@ -72,8 +72,9 @@ def current(pipeline: Pipeline, task: Task, document: JsonObject) -> JsonObject:
 
 
 def check_move(pipeline: Pipeline, task: Task, move: Transition, evidence: Evidence) -> Move:
-    """Return the way that a move takes. Raises OperationRefused (STATE_MISMATCH, TRANSITION_BLOCKED with what is
-    missing).
+    """Return the transition that a move asks for.
+
+    Raises OperationRefused: STATE_MISMATCH, or TRANSITION_BLOCKED with what is missing.
     """
     if stage_named(pipeline, move.from_state) != state_of(task):
         raise mismatch(move.from_state, state_of(task))
@@ -96,7 +97,7 @@ def update_step(steps: tuple[Step, ...], update: StepUpdate, at: datetime) -> tu
             steps = plan.with_status(steps, update.step_id, update.status)
         case _:
             assert_never(update.status)
-    return tuple(_noted(step, update) if step.step_id == update.step_id else step for step in steps)
+    return tuple(_with_note(step, update) if step.step_id == update.step_id else step for step in steps)
 
 
 def require_step(steps: tuple[Step, ...], step_id: int) -> Step:
@@ -104,23 +105,23 @@ def require_step(steps: tuple[Step, ...], step_id: int) -> Step:
     found = next((step for step in steps if step.step_id == step_id), None)
     if found is None:
         numbers: list[Json] = [step.step_id for step in steps]
-        mend = f"the plan has no step {step_id}; it has {', '.join(map(str, numbers)) or 'none'}"
-        raise OperationRefused(Refusal.UNKNOWN_STEP, {"step_id": step_id, "known": numbers}, mend)
+        remedy = f"the plan has no step {step_id}; it has {', '.join(map(str, numbers)) or 'none'}"
+        raise OperationRefused(Refusal.UNKNOWN_STEP, {"step_id": step_id, "known": numbers}, remedy)
     return found
 
 
 def require_new(task: Task, failure: Failure) -> None:
     """Refuse a failure whose id is on record already. Raises OperationRefused (FAILURE_EXISTS)."""
     if failure.id and any(entry.id == failure.id for entry in task.failures.entries):
-        mend = f"{failure.id} is on record already; leave the id out and the next one is given"
-        raise OperationRefused(Refusal.FAILURE_EXISTS, {"failure_id": failure.id}, mend)
+        remedy = f"{failure.id} is on record already; leave the id out and the next one is given"
+        raise OperationRefused(Refusal.FAILURE_EXISTS, {"failure_id": failure.id}, remedy)
 
 
 def update_plan(stage: Stage, task: Task, evidence: Evidence) -> Task:
     """Return the task with the steps of the plan that a stage works through; completed steps stay if their text is the
     same.
 
-    Steps that nobody completed are replaced by those of the present plan.
+    All other steps are replaced by those of the present plan.
     """
     if not stage.work.has_steps or stage.plan is None or stage.plan not in evidence.files:
         return task
@@ -141,7 +142,7 @@ def present_artifacts(stage: Stage, evidence: Evidence) -> tuple[str, ...]:
 
 
 def record_bypass(task: Task, by: str) -> Task:
-    """Return the task with it on record who accepted a ticket that was not scanned for secrets."""
+    """Return the task with the name of the person who accepted a ticket that was not scanned for secrets."""
     check = task.ticket.sensitive_check
     if check is None or check.result != guards.LOCAL_BYPASS or check.allowed_by is not None:
         return task
@@ -156,8 +157,8 @@ def _edge(pipeline: Pipeline, task: Task, move: Transition) -> Move:
         wanted = TransitionKind.BACK if alias.failed else TransitionKind.NEXT
         target = next((name for name, edge in ways.items() if edge.way is wanted), target)
     if target not in ways:
-        from_here = f"from {state_of(task)} one goes to {' or '.join(ways) or 'no other state'}"
-        raise blocked(move.from_state, move.to_state, (f"no way leads there; {from_here}",))
+        from_here = f"from {state_of(task)} the task can go to {' or '.join(ways) or 'no other state'}"
+        raise blocked(move.from_state, move.to_state, (f"no transition leads there; {from_here}",))
     return ways[target]
 
 
@@ -193,9 +194,7 @@ def _lacking(stage: Stage, task: Task, edge: Move, evidence: Evidence) -> tuple[
 
 
 def _out_of_cycles(stage: Stage, task: Task) -> tuple[str, ...]:
-    """Return that no cycle is left. The failure that is being left counts: after the third of three, only BLOCKED is
-    reachable.
-    """
+    """Return that no cycle is left. The present failure counts: after the third of three, only BLOCKED is reachable."""
     if stage.budget is None:
         return ()
     tried = use_retry(task, stage.budget)
@@ -205,6 +204,6 @@ def _out_of_cycles(stage: Stage, task: Task) -> tuple[str, ...]:
     return (f"the budget {stage.budget} is used up ({limit} of {limit})",)
 
 
-def _noted(step: Step, update: StepUpdate) -> Step:
+def _with_note(step: Step, update: StepUpdate) -> Step:
     checkpoint = None if update.forget_checkpoint else update.checkpoint or step.last_checkpoint
     return replace(step, commits=tuple(dict.fromkeys((*step.commits, *update.commits))), last_checkpoint=checkpoint)

@@ -1,10 +1,10 @@
-"""State operations: moves, news of steps and failures that people, programs and agents ask for.
+"""State operations: transitions, step updates and failure reports that people, programs and agents request.
 
-What an agent says about its own work opens no gate here either: a step is completed by commits that were seen, and a
-move needs what the guards find. Only a person may go past them, by name and with a reason on record.
+The daemon does not trust what an agent reports about its own work. A step is completed only by commits that the daemon
+saw, and a transition needs what the guards find. Only a person may force a transition; the reason is recorded.
 
-A workspace without a daemon has a manual pipeline. Its callers do the work, so their word about steps and files counts,
-and nothing becomes owed; guards and moves are the same.
+A workspace without a daemon has a manual pipeline. Its callers do the work, so what they report about steps and files
+counts, and no command is owed. Guards and transitions are the same.
 """
 
 from dataclasses import replace
@@ -74,7 +74,7 @@ def require_begun(pipeline: Pipeline, task: Task, operation: Operation) -> None:
 
 
 def _update_step(pipeline: Pipeline, task: Task, event: events.OperationRequested, update: StepUpdate) -> Task:
-    """Return the task after news of a step. Only commits seen on the branch count, unless others do the work."""
+    """Return the task after a step update. Only commits seen on the branch count, unless the pipeline is manual."""
     step = state_moves.require_step(task.steps, update.step_id)
     if pipeline.is_manual:
         return replace(task, steps=state_moves.update_step(task.steps, update, event.at))
@@ -105,7 +105,7 @@ def _move(pipeline: Pipeline, task: Task, event: events.OperationRequested, move
     if edge.way is not TransitionKind.AGAIN and task.source.worktree is None:
         raise blocked(move.from_state, move.to_state, ("the task's worktree is not prepared yet",))
     if task.status is TaskStatus.REVIEW:
-        raise blocked(move.from_state, move.to_state, ("somebody has to approve what was done first",))
+        raise blocked(move.from_state, move.to_state, ("the result of the stage has to be approved first",))
     task = state_moves.update_plan(pipeline.stage(edge.stage), task, event.evidence)
     if edge.way is TransitionKind.AGAIN:
         return requests.apply_request(pipeline, task, events.RetryRequested(at=event.at, by=event.by))
@@ -117,12 +117,12 @@ def _move(pipeline: Pipeline, task: Task, event: events.OperationRequested, move
 
 def _halt_reason(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> str:
     if pipeline.is_manual:
-        return move.reason or "a limit of tries is used up"
-    return f"{task.stage}: " + (move.reason or f"{event.by or 'somebody'} brought it to a halt")
+        return move.reason or "no try is left"
+    return f"{task.stage}: " + (move.reason or f"{event.by or 'a caller'} blocked it")
 
 
 def _with_artifacts(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> Task:
-    """Return the task with the files on record that its stage left; others count only where others do the work."""
+    """Return the task with the files on record that its stage left; named files count only in a manual pipeline."""
     named = move.artifacts if pipeline.is_manual else ()
     record = task.stages[task.stage]
     present = state_moves.present_artifacts(pipeline.stage(task.stage), event.evidence)
@@ -140,8 +140,8 @@ def _force(pipeline: Pipeline, task: Task, event: events.OperationRequested, mov
         raise blocked(origin, move.to_state, ("the task's worktree is not prepared yet",))
     for request in task.pending_requests:
         if request.draft.subject is Subject.STAGE or task.status is TaskStatus.REVIEW:
-            gone = Answer(status=RequestStatus.WITHDRAWN, by=event.by)
-            task = pausing.answer_request(task, request.number, gone, event.at)
+            withdrawn = Answer(status=RequestStatus.WITHDRAWN, by=event.by)
+            task = pausing.answer_request(task, request.number, withdrawn, event.at)
     if task.status is TaskStatus.BLOCKED:
         task = replace(task, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=None))
     free = replace(task, status=TaskStatus.IN_PROGRESS, block_reason=None, retry_at=None)

@@ -59,9 +59,9 @@ ACTIONS: Mapping[TaskStatus, tuple[str, ...]] = MappingProxyType(
         _T.ARCHIVED: ("delete",),
     }
 )
-"""What a person may ask for in each state, if there is occasion for it (see `allowed`)."""
+"""What a person may request in each state; `allowed` leaves out what does not apply to the task now."""
 
-_OCCASION: Mapping[str, RequestKind] = MappingProxyType(
+_NEEDED_REQUEST: Mapping[str, RequestKind] = MappingProxyType(
     {
         "answer": RequestKind.QUESTION,
         "provide": RequestKind.DEPENDENCY,
@@ -72,10 +72,10 @@ _OCCASION: Mapping[str, RequestKind] = MappingProxyType(
 
 
 def allowed(task: Task) -> tuple[str, ...]:
-    """Return what a person may ask of the task now; one that is paused for lack of resources may be paused for good."""
+    """Return what a person may request of the task now. A person may also pause a task that the daemon paused."""
     holder = task.agent.blocked_by if task.agent.status is _A.PAUSED else None
     asked = {request.kind for request in task.pending_requests}
-    impossible = {action for action, kind in _OCCASION.items() if kind not in asked}
+    impossible = {action for action, kind in _NEEDED_REQUEST.items() if kind not in asked}
     impossible |= set() if task.waits_for_merge else {"review"}
     impossible |= {"pause"} if holder is PauseReason.USER else {"resume"} if holder is None else set()
     impossible |= {"resume"} if _over_budget(task) else set()

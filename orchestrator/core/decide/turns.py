@@ -1,4 +1,4 @@
-"""Events of an agent's turn: its result, its questions and reports, its silence, its exit.
+"""Events of an agent's turn: its result, its questions and reports, its inactivity, its exit.
 
 Each handler takes a task and an event of its present attempt and returns the task afterwards. An event of an earlier
 attempt, or of output that was read before, changes nothing.
@@ -36,19 +36,7 @@ MOST_REQUESTS = 50
 SERVICE_ERRORS = frozenset({ErrorClass.THROTTLED, ErrorClass.OVERLOADED, ErrorClass.SERVER})
 
 
-TurnEvent = (
-    events.SessionStarted
-    | events.TurnFinished
-    | events.AgentSaid
-    | events.AgentExited
-    | events.RequestWithdrawn
-    | events.AnswerSent
-    | events.StallSeen
-)
-"""Events that come from an agent."""
-
-
-def apply_turn_event(pipeline: Pipeline, task: Task, event: TurnEvent) -> Task:
+def apply_turn_event(pipeline: Pipeline, task: Task, event: events.TurnEvent) -> Task:
     """Return the task after an event of its agent."""
     match event:
         case events.SessionStarted():
@@ -133,13 +121,13 @@ def _on_withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
         return task
     for request in task.pending_requests:
         if request.draft.request_id == event.request_id and request.attempt == event.attempt:
-            gone = Answer(status=RequestStatus.WITHDRAWN, by=task.agent.role or "")
-            task = pausing.answer_request(task, request.number, gone, event.at)
+            withdrawn = Answer(status=RequestStatus.WITHDRAWN, by=task.agent.role or "")
+            task = pausing.answer_request(task, request.number, withdrawn, event.at)
     return task
 
 
 def _on_stall(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
-    """Return the task after no sign of life: noted first, then interrupted, then restarted, then blocked."""
+    """Return the task after a stall of its agent: first noted, then interrupted, then restarted, then blocked."""
     agent = task.agent
     if (
         (event.attempt, event.turn) != (agent.attempt, agent.turn.number)
@@ -152,14 +140,12 @@ def _on_stall(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
         case 1:
             return task
         case 2:
-            nudge = f"You gave no sign of life ({event.evidence}). Go on with your work, or end your turn."
+            nudge = f"You showed no activity ({event.evidence}). Continue your work, or end your turn."
             return interrupt_turn(replace(task, feedback=(*task.feedback, nudge)), event.at)
         case 3:
             return lifecycle.fail_attempt(pipeline, task, f"stalled: {event.evidence}", "stalled", event.at)
         case _:
-            return outcomes.block(
-                task, f"{task.stage}: stalled again after it was begun anew: {event.evidence}", event.at
-            )
+            return outcomes.block(task, f"{task.stage}: stalled again after a restart: {event.evidence}", event.at)
 
 
 def interrupt_turn(task: Task, at: datetime) -> Task:
@@ -197,7 +183,8 @@ def _on_exit(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
     if task.is_paused or run.process in (ProcessState.PARKING, ProcessState.UNFREEZABLE):
         at_once = None if task.waits_for_service else event.at
         return replace(task, next_action=NextAction.RETRY, retry_at=task.retry_at or at_once)
-    return lifecycle.fail_attempt(pipeline, task, event.reason, "agent_lost", event.at)
+    follow = lifecycle.lose_attempt if event.is_lost else lifecycle.fail_attempt
+    return follow(pipeline, task, event.reason, "agent_lost", event.at)
 
 
 def _mark_undelivered(task: Task) -> Task:
@@ -253,7 +240,7 @@ def _on_success(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> T
     agent = task.agent
     rest = replace(
         agent,
-        setbacks=replace(agent.setbacks, limit_waits=0, nudges=0),
+        setbacks=replace(agent.setbacks, limit_waits=0, nudges=0, losses=0),
         turn=replace(agent.turn, timed_out=(), was_frozen_in_tool=False),
     )
     task = replace(task, agent=rest)
@@ -262,11 +249,11 @@ def _on_success(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> T
     ):
         return lifecycle.next_turn(pipeline, task, event.at)
     if agent.turn.was_frozen_in_tool and agent.turn.timed_out:
-        unfair = tuple(
+        rerun = tuple(
             f"the command {name!r} ran out of time only because you had been stopped meanwhile; run it again"
             for name in agent.turn.timed_out
         )
-        return lifecycle.next_turn(pipeline, replace(task, feedback=unfair), event.at)
+        return lifecycle.next_turn(pipeline, replace(task, feedback=rerun), event.at)
     if event.malformed and not agent.setbacks.was_corrected:
         task = task.with_setbacks(replace(task.agent.setbacks, was_corrected=True))
         task = replace(task, feedback=event.malformed)
@@ -295,8 +282,8 @@ def _on_failure(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> T
     if task.run is not None and task.run.process is ProcessState.PARKING:
         return lifecycle.next_turn(pipeline, task, event.at)
     if event.error_class and event.error_class in lifecycle.FOR_A_PERSON:
-        mend = lifecycle.FOR_A_PERSON[event.error_class]
-        reason = f"{task.stage}: {event.reason or event.error_class}; to mend it, {mend}"
+        remedy = lifecycle.FOR_A_PERSON[event.error_class]
+        reason = f"{task.stage}: {event.reason or event.error_class}; to fix this, {remedy}"
         return outcomes.block(task, reason, event.at)
     if event.error_class == ErrorClass.SESSION and task.agent.session.is_resumed:
         return lifecycle.restart_session(task, event.at)

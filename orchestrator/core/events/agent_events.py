@@ -1,8 +1,8 @@
-"""What an agent's output means, whoever the agent is: the closed union `AgentEvent`.
+"""The events that an agent's output is parsed into, the same for every agent CLI: the closed union `AgentEvent`.
 
-A parser turns every line into these and nothing else of a line travels inward. Only `TurnFinished` with `Outcome.OK`
+Nothing else of an output line enters the program. Only `TurnResult` with `Outcome.OK`
 says that a turn went well, and it says nothing about the work: gates look for themselves. A process that ends without
-a `TurnFinished` is lost; that is for those to say who see it end.
+a `TurnResult` is lost; that is for those to say who see it end.
 
 Agents write thousands of lines a second, so events are msgspec structures: one is made in a tenth of the time that a
 frozen dataclass takes.
@@ -35,8 +35,8 @@ class ErrorClass(StrEnum):
     BILLING = "billing"  # a person must pay
     CONTEXT = "context"  # begin a new session
     SESSION = "session"  # the session to resume is gone: begin a new one
-    MODEL = "model"  # mend the settings
-    STARTUP = "startup"  # mend the machine or the settings
+    MODEL = "model"  # a person must correct the settings
+    STARTUP = "startup"  # a person must correct the machine or the settings
     BUDGET = "budget"  # the money for this turn is spent
     TURNS = "turns"  # the model calls for this turn are used up
     OUTPUT = "output"  # cut off at the token limit, or not of the schema
@@ -45,7 +45,7 @@ class ErrorClass(StrEnum):
 
 
 class SessionActivity(StrEnum):
-    """What the agent's process says it is doing; `IDLE` is the only word for "really nothing left to do"."""
+    """What the agent's process reports that it is doing; only `IDLE` means that nothing is left to do."""
 
     IDLE = "idle"
     RUNNING = "running"
@@ -64,14 +64,14 @@ class Delivery(StrEnum):
 
 
 class LimitStatus(StrEnum):
-    """Where an account stands in a usage window; only `REJECTED` stops turns."""
+    """The account's status in a usage window; only `REJECTED` prevents turns."""
 
     ALLOWED = "allowed"
     WARNING = "allowed_warning"
     REJECTED = "rejected"
 
 
-class SessionStarted(Struct, frozen=True, kw_only=True):
+class SessionOpened(Struct, frozen=True, kw_only=True):
     """A turn begins in this session; comes before every turn, not once per process."""
 
     session_id: str
@@ -83,7 +83,7 @@ class SessionStarted(Struct, frozen=True, kw_only=True):
 
 
 class Text(Struct, frozen=True, kw_only=True):
-    """The agent said something; `synthetic` text is the program's, not the model's, and `error` may name its class."""
+    """Text of the agent; `synthetic` text comes from the CLI, not from the model, and `error` may name its class."""
 
     text: str
     subagent: bool
@@ -92,13 +92,13 @@ class Text(Struct, frozen=True, kw_only=True):
 
 
 class Thinking(Struct, frozen=True, kw_only=True):
-    """The agent thought aloud."""
+    """Visible reasoning of the model."""
 
     text: str
 
 
 class ToolStarted(Struct, frozen=True, kw_only=True):
-    """A tool was called; `summary` is the telling part of its input in one line, at most 200 characters."""
+    """A tool was called; `summary` is the relevant part of its input in one line, at most 200 characters."""
 
     id: str
     name: str
@@ -107,9 +107,9 @@ class ToolStarted(Struct, frozen=True, kw_only=True):
 
 
 class ToolFinished(Struct, frozen=True, kw_only=True):
-    """A tool gave its result; `summary` is its beginning in one line, at most 200 characters.
+    """A tool returned its result; `summary` is its beginning in one line, at most 200 characters.
 
-    A tool that was `timed_out` was ended by the agent's own program: its clock also ran while the agent was frozen.
+    A tool that `timed_out` was ended by the agent's CLI, whose clock also runs while the agent is frozen.
     """
 
     id: str
@@ -119,7 +119,7 @@ class ToolFinished(Struct, frozen=True, kw_only=True):
 
 
 class ToolDenied(Struct, frozen=True, kw_only=True):
-    """A tool was not allowed to run and nobody was asked."""
+    """A tool was not allowed to run, and no person was asked."""
 
     id: str
     name: str
@@ -150,7 +150,7 @@ class Answered(Struct, frozen=True, kw_only=True):
 
 
 class Retry(Struct, frozen=True, kw_only=True):
-    """A call to the model failed and is tried again by the agent itself; no failure of the turn."""
+    """A call to the model failed and the CLI repeats it; the turn has not failed."""
 
     attempt: int
     max_retries: int
@@ -160,10 +160,10 @@ class Retry(Struct, frozen=True, kw_only=True):
 
 
 class Limit(Struct, frozen=True, kw_only=True):
-    """News of a usage window; `resets_at` in epoch seconds, absent at times even when the limit is reached.
+    """A report about a usage window; `resets_at` is in epoch seconds and may be missing even at the limit.
 
-    `window` is a name out of a set that grows, `utilization` the part used (0 … 1), and `overage` says that the account
-    pays for what goes beyond its plan.
+    `window` is its name (new ones may appear), `utilization` the used share (0 … 1), and `overage` says that the
+    account pays for usage beyond its plan.
     """
 
     status: LimitStatus
@@ -190,10 +190,11 @@ class Progress(Struct, frozen=True, kw_only=True):
     """The process is active; nothing more is known."""
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class TurnUsage(Struct, frozen=True, kw_only=True):
     """Tokens; `cumulative` ones count since the process began and hold subagents too: take the latest, never a sum.
 
-    A resumed session goes on from its saved totals, which a SIGKILL loses: a fall means a new beginning.
+    A resumed session continues from its saved totals, which a SIGKILL loses; so lower totals mean that counting began
+    at zero again.
     """
 
     input_tokens: int
@@ -204,21 +205,21 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class TokenUsage(Struct, frozen=True, kw_only=True):
-    """Tokens that one message of a running turn took in and gave so far, caches apart.
+    """Input and output tokens of one message of a running turn so far, without caches.
 
-    Every line of a message tells it again: keep the last of each id. What it gives is told as it begins and a
-    subagent's last words not at all (measured), so the sum stays below what `TurnFinished` says in the end.
+    Every line of a message repeats them: keep the last of each id. Output tokens are reported when a message begins,
+    and those of a subagent's last message never (measured). So the sum stays below what `TurnResult` says in the end.
     """
 
     message_id: str
     tokens: int
 
 
-class TurnFinished(Struct, frozen=True, kw_only=True):
+class TurnResult(Struct, frozen=True, kw_only=True):
     """A turn ended; `cost_usd` is cumulative, `error` is set exactly when `outcome` is FAILED.
 
-    `reason` is the agent's own word for the end ("completed", "max_turns", "refusal", …), `text` its last words or
-    its complaint.
+    `reason` is the CLI's word for the end ("completed", "max_turns", "refusal", …), `text` the last text or the
+    error message.
     """
 
     outcome: Outcome
@@ -227,26 +228,26 @@ class TurnFinished(Struct, frozen=True, kw_only=True):
     text: str
     http_status: int | None
     cost_usd: float
-    usage: Usage
+    usage: TurnUsage
     num_turns: int
     structured_output: Json
     session_id: str
 
 
 class Unknown(Struct, frozen=True, kw_only=True):
-    """A line of a kind this version does not know, or of a known kind in an unknown shape: it is skipped."""
+    """A line of an unknown kind, or of a known kind in an unknown form; it is skipped."""
 
     kind: str
 
 
 class Noise(Struct, frozen=True, kw_only=True):
-    """A line that is no message at all; its first 200 bytes."""
+    """A line that is not a message; its first 200 bytes."""
 
     excerpt: str
 
 
 AgentEvent: TypeAlias = (
-    SessionStarted
+    SessionOpened
     | Text
     | Thinking
     | ToolStarted
@@ -261,7 +262,7 @@ AgentEvent: TypeAlias = (
     | SessionState
     | Progress
     | TokenUsage
-    | TurnFinished
+    | TurnResult
     | Unknown
     | Noise
 )

@@ -1,7 +1,7 @@
-"""What an agent may say to the daemon in its own text: the closed union `AgentMessage`.
+"""The messages that an agent may write to the daemon in its text: the closed union `AgentMessage`.
 
-All of it is a claim. A phase that is said to be complete opens no gate, documents that are named are only names, and
-an error decides no more than who is asked next.
+They are claims, not facts. A phase that is reported as complete passes no gate, the documents that it names may not
+exist, and an error only decides who is asked next.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from typing import TypeAlias, assert_never
 
 
 class Category(StrEnum):
-    """What kind of answer a question wants."""
+    """The kind of answer that a question asks for."""
 
     BUSINESS = "business"
     CLARIFICATION = "clarification"
@@ -40,7 +40,7 @@ class Recovery(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A person is asked; a default is one of the options wherever there are options."""
+    """A question to a person; if there are options, the default is one of them."""
 
     category: Category
     question: str
@@ -62,7 +62,7 @@ class DependencyRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseComplete:
-    """The agent thinks that phase `number` (1 … 999) is done; `documents` as it wrote them, at most 200."""
+    """The agent reports that phase `number` (1 … 999) is done; `documents` are as it wrote them, at most 200."""
 
     number: int
     documents: tuple[str, ...]
@@ -70,7 +70,7 @@ class PhaseComplete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskComplete:
-    """The agent thinks that a task without phases is done; both texts may be empty."""
+    """The agent reports that a task without phases is done; both texts may be empty."""
 
     task: str
     summary: str
@@ -88,7 +88,7 @@ class AgentError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criterion:
-    """One point of a verification; only `passed` and `id` are sure to be told."""
+    """One criterion of a verification; only `passed` and `id` are always given."""
 
     id: str
     passed: bool
@@ -99,14 +99,14 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What a verifying agent found, at least one criterion."""
+    """The result of a verifying agent: at least one criterion."""
 
     criteria: tuple[Criterion, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Malformed:
-    """A message that cannot be understood; `reason` is for the agent: what is wrong and how it must look."""
+    """A message that cannot be understood; `reason` is for the agent: what is wrong and what is expected."""
 
     block: str
     reason: str
@@ -117,19 +117,19 @@ AgentMessage: TypeAlias = (
 )  # fmt: skip
 
 
-def in_order(said: Iterable[AgentMessage]) -> tuple[AgentMessage, ...]:
+def in_order(messages: Iterable[AgentMessage]) -> tuple[AgentMessage, ...]:
     """Return messages in the order in which they must be handled; within each class their own order is kept.
 
     A fatal error replaces everything else. Other errors come first, then whatever needs an answer, and claims of
     completion last, even where the agent said them before.
     """
-    everything = tuple(said)
+    everything = tuple(messages)
     fatal = next((one for one in everything if isinstance(one, AgentError) and one.fatal), None)
     return (fatal,) if fatal else tuple(sorted(everything, key=_rank))
 
 
-def _rank(said: AgentMessage) -> int:
-    match said:
+def _rank(message: AgentMessage) -> int:
+    match message:
         case AgentError():
             return 0
         case Question() | DependencyRequest() | Malformed():
@@ -137,4 +137,4 @@ def _rank(said: AgentMessage) -> int:
         case PhaseComplete() | TaskComplete() | Verification():
             return 2
         case _:
-            assert_never(said)
+            assert_never(message)

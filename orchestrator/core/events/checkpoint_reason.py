@@ -1,4 +1,4 @@
-"""Which events call for a checkpoint."""
+"""Decide after which events a checkpoint is taken."""
 
 from orchestrator.core.events.events import Event, RunFrozen
 from orchestrator.core.task.agent import PauseReason
@@ -8,14 +8,15 @@ from orchestrator.core.task.task import Task, TaskStatus
 
 
 def reason_for(before: Task, after: Task, event: Event) -> Reason | None:
-    """Why a decision wants a checkpoint; None if it wants none, or nothing of the task can change any more."""
+    """Return why a checkpoint is taken after a decision; None if none is needed, or the task has ended."""
     if after.status.is_final and after.run is None:
         return None
     if isinstance(event, RunFrozen) and after is not before:
         return _frozen_by(after.agent.blocked_by if after.is_paused else None)
     if after.waits_for_service and not before.waits_for_service:
         return Reason.LIMIT
-    if after.failures.total > before.failures.total or _moved_to(before, after, TaskStatus.BLOCKED):
+    was_blocked = after.status is TaskStatus.BLOCKED and before.status is not TaskStatus.BLOCKED
+    if was_blocked or after.failures.total > before.failures.total:
         return Reason.ERROR
     if after.stages is before.stages:
         return None
@@ -32,10 +33,6 @@ def _frozen_by(cause: PauseReason | None) -> Reason:
             return Reason.FREEZE
 
 
-def _moved_to(before: Task, after: Task, status: TaskStatus) -> bool:
-    return after.status is status and before.status is not status
-
-
 def _completed(task: Task) -> set[tuple[str, int]]:
-    """Stages that are completed, each with the visit that completed it."""
+    """Return the completed stages, each with the visit that completed it."""
     return {(name, one.visits) for name, one in task.stages.items() if one.status is StageStatus.COMPLETED}

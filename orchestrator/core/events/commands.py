@@ -1,4 +1,4 @@
-"""What a task asks of the rest of the program: imperatives, each safe to repeat.
+"""Commands that a task owes: imperatives that the daemon executes, each safe to repeat.
 
 A command names its effect by numbers that never repeat within a task (attempt, turn, cycle), so that the
 executor can see whether the effect is there already: a run's folder has a lock or an exit, a turn's line has its uuid,
@@ -50,7 +50,7 @@ class SendTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendAnswer:
-    """Answer a request that an agent's process waits for; `asks` are all its questions, in their order."""
+    """Answer a request that an agent's process waits for; `requests` are all its questions, in their order."""
 
     attempt: int
     request_id: str
@@ -109,7 +109,7 @@ class RunCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverBranch:
-    """Bring the finished branch to the user's repository and leave a summary."""
+    """Deliver the finished branch to the user's repository and write a summary."""
 
     branch: str
     commit: str
@@ -127,9 +127,9 @@ class OpenPullRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookAtPullRequest:
-    """See what became of a pull request; comments and failed checks whose marks are `seen` are not told again.
+    """Check the state of a pull request; comments and failed checks whose marks are in `seen` are not reported again.
 
-    `asked` says that a person wants comments taken up, and so wants a look that begins after that.
+    `asked` says that a person requested this look, so an earlier result must not be reused.
     """
 
     number: int
@@ -140,7 +140,7 @@ class LookAtPullRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePullRequest:
-    """Squash and merge exactly this head, if all that has to hold does, and clean up what is merged."""
+    """Squash and merge exactly this head if every condition holds, and delete the merged branch."""
 
     number: int
     head: str
@@ -179,7 +179,7 @@ class TellPerson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeAt:
-    """Ring when this time has come."""
+    """Post an alarm at this time."""
 
     at: datetime
 

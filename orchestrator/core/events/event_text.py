@@ -18,7 +18,7 @@ PHRASES: Final[Mapping[str, str]] = {
     "TaskSubmitted": "submitted{ by |by}",
     "DaemonStarted": "resumed by a new daemon",
     "TaskAdmitted": "admitted to work",
-    "WorkspaceReady": "its worktree is ready{, on branch |branch}",
+    "WorkspaceReady": "its worktree is ready{, on branch |branch}{, restored from |restored_from}",
     "RunStarted": "a process started{: |folder}",
     "SessionStarted": "its agent started a session{ with |model}",
     "TurnFinished": "a turn of its agent ended{ |outcome}{: |reason}{; |malformed}",

@@ -1,4 +1,4 @@
-"""What can happen to a task: facts in the past tense, each carrying when it happened.
+"""What can happen to a task: facts in the past tense, each with the time when it happened.
 
 The counterpart is commands.py. A late event, of an earlier attempt, turn or run, is recognised by its numbers and
 changes nothing.
@@ -11,16 +11,7 @@ from enum import StrEnum
 from orchestrator.core.events.agent_messages import AgentError
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.operations import Operation
-from orchestrator.core.events.publish_events import (
-    BaseEvent,
-    MergeRefused,
-    PullRequestMerged,
-    PullRequestOpened,
-    PullRequestSeen,
-    Released,
-    ReleasePrepared,
-    ReportPosted,
-)
+from orchestrator.core.events.publish_events import BaseEvent, PublishEvent
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checks import CheckResult
@@ -63,11 +54,12 @@ class TaskAdmitted(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceReady(BaseEvent):
-    """The task's own branch is checked out in its worktree."""
+    """The task's own branch is checked out in its worktree; `restored_from` says what a lost one was made from."""
 
     worktree: str
     branch: str
     head: str
+    restored_from: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,10 +142,13 @@ class StallSeen(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentExited(BaseEvent):
-    """An agent's process has ended and its process tree was cleaned up; `reason` says why, as far as it is known."""
+    """An agent's process has ended and its process tree was cleaned up; `reason` says why, as far as it is known.
+    `is_lost` says that it did not end by itself: its holder was killed, or the machine went down.
+    """
 
     attempt: int
     reason: str = ""
+    is_lost: bool = False
     code: int | None = None
     signal: int | None = None
     offset: int = 0
@@ -349,36 +344,11 @@ class ForeignEditFound(BaseEvent):
     changed: tuple[str, ...] = field(default=())
 
 
-Event = (
-    TaskSubmitted
-    | DaemonStarted
-    | TaskAdmitted
-    | WorkspaceReady
-    | RunStarted
-    | SessionStarted
-    | TurnFinished
-    | AgentSaid
-    | RequestWithdrawn
-    | AnswerSent
-    | StallSeen
-    | AgentExited
-    | GateLooked
-    | CheckFinished
-    | BranchDelivered
-    | PullRequestOpened
-    | PullRequestSeen
-    | PullRequestMerged
-    | MergeRefused
-    | ReleasePrepared
-    | Released
-    | ReportPosted
-    | CommandFailed
-    | RunFrozen
-    | FreezeFailed
-    | RunThawed
-    | AlarmRang
-    | CheckpointSaved
-    | PauseRequested
+TurnEvent = SessionStarted | TurnFinished | AgentSaid | AgentExited | RequestWithdrawn | AnswerSent | StallSeen
+"""What a task's agent did."""
+
+Request = (
+    PauseRequested
     | ResumeRequested
     | CancelRequested
     | RoundRequested
@@ -388,9 +358,32 @@ Event = (
     | AskAnswered
     | CapsChanged
     | PriorityChanged
+)
+"""What people, or the daemon on their behalf, ask of a task."""
+
+DeliveryEvent = BranchDelivered | PublishEvent
+"""What became of a finished change."""
+
+Event = (
+    TurnEvent
+    | Request
+    | DeliveryEvent
+    | TaskSubmitted
+    | DaemonStarted
+    | TaskAdmitted
+    | WorkspaceReady
+    | RunStarted
+    | GateLooked
+    | CheckFinished
+    | CommandFailed
+    | RunFrozen
+    | FreezeFailed
+    | RunThawed
+    | AlarmRang
+    | CheckpointSaved
     | OperationRequested
     | LoginMissed
     | PersonTold
     | ForeignEditFound
 )
-"""Whatever can happen to a task."""
+"""Everything that can happen to a task."""

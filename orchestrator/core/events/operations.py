@@ -28,15 +28,15 @@ class Refusal(StrEnum):
 class OperationRefused(OrchestratorError):
     """An operation was refused and nothing was changed; `document` says why, for programs."""
 
-    def __init__(self, refusal: Refusal, facts: Mapping[str, Json], mend: str) -> None:
+    def __init__(self, refusal: Refusal, facts: Mapping[str, Json], remedy: str) -> None:
         self.document: dict[str, Json] = {"error": refusal.value, **facts}
-        super().__init__(f"{refusal}: {mend}")
+        super().__init__(f"{refusal}: {remedy}")
 
 
 def mismatch(expected: str, actual: str) -> OperationRefused:
     """Refuse an operation that was meant for another state."""
-    mend = f"the task is in {actual}, not in {expected}; look where it is with `state get`, then decide anew"
-    return OperationRefused(Refusal.STATE_MISMATCH, {"expected": expected, "actual": actual}, mend)
+    remedy = f"the task is in {actual}, not in {expected}; check its state with `state get`, then decide again"
+    return OperationRefused(Refusal.STATE_MISMATCH, {"expected": expected, "actual": actual}, remedy)
 
 
 def blocked(origin: str, target: str, missing: tuple[str, ...]) -> OperationRefused:

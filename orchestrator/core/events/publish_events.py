@@ -1,4 +1,4 @@
-"""Events of a finished change outside this machine: on its forge or its tracker."""
+"""Events of a published change, on its forge or its tracker."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,9 +26,9 @@ class PullRequestOpened(BaseEvent):
 class PullRequestSeen(BaseEvent):
     """The daemon looked at a pull request.
 
-    `feedback` names the two files that tell of new comments and failed checks, `marks` is what those are known by,
-    `comments` pairs the ids of those that can be answered with their marks. `asked` says that this is the look that a
-    person asked for, and that it came about; `look_after` is in how many seconds to look again, where the forge says.
+    `feedback` names the two files that describe new comments and failed checks, `marks` identify these, and `comments`
+    pairs the id of each comment that can be answered with its mark. `asked` says that a person requested this look.
+    `look_after` is the number of seconds until the next look, if the forge asks for a delay.
     """
 
     number: int

@@ -21,7 +21,6 @@ class BudgetLeft(Guard):
         return _exceeded(task, self.name, allowed=-1)
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return f"{self.name} is not used up"
 
 
@@ -29,7 +28,7 @@ class BudgetLeft(Guard):
 class BudgetWithin(Guard):
     """No more of a budget was used than it allows.
 
-    A task that nobody attends passes it all the same; the engine then puts the risk on record.
+    An unattended task passes this guard anyway, and the engine records the risk.
     """
 
     budget_keys: ClassVar[tuple[str, ...]] = ("name",)
@@ -41,7 +40,6 @@ class BudgetWithin(Guard):
         return () if task.policy.autonomy is Autonomy.AUTO else self.overspent(task)
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return f"{self.name} is not exceeded"
 
     def overspent(self, task: Task) -> tuple[str, ...]:

@@ -38,7 +38,6 @@ class FileExists(_FileGuard):
         return ""
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return f"{self.file} is there"
 
     def sample_files(self) -> Mapping[str, FileFacts]:
@@ -57,7 +56,6 @@ class FileMinChars(_FileGuard):
         return "" if enough else f"{self.file} has {facts.chars} characters, more than {self.more_than} needed"
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return f"{self.file} has more than {self.more_than} characters"
 
     def sample_files(self) -> Mapping[str, FileFacts]:
@@ -78,7 +76,6 @@ class HeadingCount(_FileGuard):
         return "" if enough else f"{self.file} has {found} of {self.at_least} lines beginning '{self.prefix}'"
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return f'{self.file} has {_at_least(self.at_least, "line")} beginning "{self.prefix}"'
 
     def sample_files(self) -> Mapping[str, FileFacts]:
@@ -100,7 +97,6 @@ class JsonNonempty(_FileGuard):
         return "" if filled else f"{self.file} is empty: fill at least one of {', '.join(self.any_of)}"
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return f"{self.file} has one of {', '.join(self.any_of)}"
 
     def sample_files(self) -> Mapping[str, FileFacts]:
@@ -123,7 +119,6 @@ class GlobCount(Guard):
         return () if found >= self.at_least else (f"{self.pattern}: {found} of {self.at_least} files found",)
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return f"{_at_least(self.at_least, 'file')} {self.pattern} {'is' if self.at_least == 1 else 'are'} there"
 
     def sample_files(self) -> Mapping[str, FileFacts]:

@@ -25,7 +25,6 @@ class StepsCompleted(Guard):
         return tuple(f"step {number} is not completed" for number in still_open) if task.steps else _NO_STEPS
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return "every step is completed"
 
 
@@ -42,7 +41,6 @@ class StepsCommitted(Guard):
         return tuple(f"step {number} has no commit" for number in uncredited) if task.steps else _NO_STEPS
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return "every step has a commit"
 
 
@@ -56,7 +54,6 @@ class TreeClean(Guard):
         return uncommitted(evidence)
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return "nothing is uncommitted"
 
 
@@ -78,7 +75,6 @@ class ChecksAcceptable(Guard):
         )
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return f"every check is {' or '.join(self.accept)}"
 
     def accepted_verdicts(self) -> tuple[str, ...]:

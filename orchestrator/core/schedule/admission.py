@@ -1,6 +1,6 @@
-"""Who may start or go on now: by priority, then by age, within the number of places.
+"""Which tasks may start or continue now: by priority, then by age, within the number of slots.
 
-All that one process assumes alone about places is here and in the store, so that many machines could share them.
+Only this module and the store assume that one process alone assigns slots, so many machines could share them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,15 +24,15 @@ from orchestrator.core.task.usage_limits import (
 )
 
 BETWEEN_TURNS = frozenset({NextAction.AGENT, NextAction.GATE, NextAction.RETRY, NextAction.STOP})
-"""What a task owes whose next turn has not begun."""
+"""The next actions of a task whose next turn has not begun."""
 
 WITHOUT_AGENT = frozenset({NextAction.DELIVERY, NextAction.PUBLISH, NextAction.MERGE, NextAction.RELEASE})
-"""What costs no turn, and so waits for no usage window."""
+"""The next actions that cost no turn. Usage limits and budgets do not delay them."""
 
-HOLDS = frozenset({PauseReason.RATE_LIMIT, PauseReason.SERVICE, PauseReason.BUDGET})
-"""What admission pauses a task for, and lets it go on after."""
+ADMISSION_PAUSES = frozenset({PauseReason.RATE_LIMIT, PauseReason.SERVICE, PauseReason.BUDGET})
+"""The reasons for which admission pauses a task, and resumes it later."""
 
-FOR_EVER = datetime.max.replace(tzinfo=UTC)
+END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 _IN_PROGRESS = TaskStatus.IN_PROGRESS  # Python 3.11 takes longer to look up an enum's member than to compare it
 _RANK = {Priority.CRITICAL: 0, Priority.HIGH: 1, Priority.NORMAL: 2, Priority.LOW: 3}
@@ -40,71 +40,71 @@ _RANK = {Priority.CRITICAL: 0, Priority.HIGH: 1, Priority.NORMAL: 2, Priority.LO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What admission looks at beside the tasks: places, and why there is no room at all, if so.
+    """How many tasks may be active, and what stops all of them or all new ones.
 
-    `day` is what all tasks together may cost in a day (UTC), `turn_usd` what is set aside for each running turn of it.
+    `pressure` is the shortage for which no task may start or continue, `busy` the reason why no new task may start,
+    `paused_by` who paused all tasks, including those submitted later. `day` limits what all tasks together may cost in
+    a day (UTC); `turn_usd` is reserved from it for each running turn.
     """
 
     places: int = 1
     pressure: str | None = None
     busy: str | None = None
-    """Why nothing more may begin, though what is at work goes on."""
     draining: bool = False
     paused_by: str | None = None
-    """Who had everything stand still, what is handed in meanwhile too."""
     day: Caps = NO_CAPS
     turn_usd: float = 0.0
     limit_margin: float = 30.0
 
 
-class LiveTasks(tuple[Task, ...]):  # noqa: SLOT001 - what was found out is kept in it
-    """The tasks at one moment, and groups of them; each group is found once, for every question about these tasks.
+class LiveTasks(tuple[Task, ...]):  # noqa: SLOT001 - caches groups of its tasks
+    """The live tasks at one moment, and groups of them. Each group is computed once, when it is first needed.
 
-    One change makes all groups be found anew, so what is asked of each task is written out here.
+    Every change of a task computes the groups again, so their conditions are written out here for speed.
     """
 
     @cached_property
     def running(self) -> tuple[Task, ...]:
-        """Those that hold a place."""
+        """The tasks that hold a slot."""
         return tuple([task for task in self if task.status is _IN_PROGRESS and task.agent.status not in PAUSED])
 
     @cached_property
     def paused(self) -> tuple[Task, ...]:
-        """Those that are paused, whatever for."""
+        """The tasks that are paused, for any reason."""
         return tuple([task for task in self if task.agent.status in PAUSED])
 
     @cached_property
     def held(self) -> tuple[Task, ...]:
-        """Those that are paused until the account or a budget allows another turn."""
-        return tuple([task for task in self.paused if task.agent.blocked_by in HOLDS])
+        """The tasks that are paused until the account or a budget allows another turn."""
+        return tuple([task for task in self.paused if task.agent.blocked_by in ADMISSION_PAUSES])
 
     @cached_property
     def queue(self) -> tuple[Task, ...]:
-        """Those that want a place, in the order in which they get one: begun ones, then by priority and age."""
-        return tuple(sorted([task for task in self if task.wants_slot], key=_turn_in_queue))
+        """The tasks that wait for a slot, in the order in which they get one: started tasks first."""
+        return tuple(sorted([task for task in self if task.wants_slot], key=_queue_order))
 
     @cached_property
     def ahead(self) -> Mapping[str, int]:
-        """How many tasks are ahead of each task in the queue, by its id."""
+        """The number of tasks ahead of each task in the queue, by its id."""
         return {task.id: position for position, task in enumerate(self.queue)}
 
 
-def _turn_in_queue(task: Task) -> tuple[object, ...]:
-    begun_later = task.status is TaskStatus.PENDING
-    return begun_later, _RANK[task.schedule.priority], task.timing.created_at, task.id
+def _queue_order(task: Task) -> tuple[object, ...]:
+    is_new = task.status is TaskStatus.PENDING
+    return is_new, _RANK[task.schedule.priority], task.timing.created_at, task.id
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerSnapshot:
-    """All there is to see at one moment: the tasks at work, the status of those that have ended, the room, the time.
+    """Everything that scheduling depends on at one moment: live tasks, how others ended, capacity, usage, the time.
 
-    `windows` is what is known of the account's usage, `trouble` why it cannot be used at all, `ended_today` what tasks
-    that have ended cost today; `model_of` tells the model that a task would use next.
+    `windows` is the known usage of the account, `trouble` the reason why the account cannot be used at all,
+    `ended_today` what ended tasks cost today. `model_of` returns the model that a task's next turn would use.
     """
 
     tasks: LiveTasks
     ended: Mapping[str, TaskStatus]
-    room: Capacity
+    capacity: Capacity
     now: datetime
     windows: Windows = field(default_factory=dict)
     ended_today: Spending = NOTHING_SPENT
@@ -113,204 +113,199 @@ class SchedulerSnapshot:
 
     @cached_property
     def limited(self) -> tuple[Task, ...]:
-        """The tasks that wait for a person's word, or for a usage limit whose end nobody told."""
+        """The tasks that wait for a person, or for a usage limit whose end the CLI did not report."""
         return tuple([task for task in self.tasks.held if task.waits_for_word or _waits_for_unknown_end(task, self)])
 
 
-def tasks_to_admit(scene: SchedulerSnapshot) -> list[str]:
-    """The ids of the tasks that may start or go on now, first ones first."""
-    room = scene.room
-    free = places(scene) - len(scene.tasks.running)
-    if room.pressure or room.draining or free <= 0:
+def tasks_to_admit(snapshot: SchedulerSnapshot) -> list[str]:
+    """Return the ids of the tasks that may start or continue now, in the order of the queue."""
+    free = places(snapshot) - len(snapshot.tasks.running)
+    if snapshot.capacity.pressure or snapshot.capacity.draining or free <= 0:
         return []
     chosen: list[str] = []
-    refused: dict[tuple[object, ...], str | None] = {}
-    for task in scene.tasks.queue:
+    reasons: dict[tuple[object, ...], str | None] = {}
+    for task in snapshot.tasks.queue:
         if len(chosen) >= free:
             break
-        alike = (len(chosen), scene.model_of(task), task.next_action in WITHOUT_AGENT, task.status)
-        if alike not in refused:
-            refused[alike] = block_reason(task, scene, len(chosen))
-        if refused[alike] is None and _may_begin(task, scene):
+        key = (len(chosen), snapshot.model_of(task), task.next_action in WITHOUT_AGENT, task.status)
+        if key not in reasons:  # the reason is the same for every task with this key
+            reasons[key] = block_reason(task, snapshot, len(chosen))
+        if reasons[key] is None and _may_begin(task, snapshot):
             chosen.append(task.id)
     return chosen
 
 
-def places(scene: SchedulerSnapshot) -> int:
-    """How many tasks may be at work at once; half of them while a usage window is nearly used up."""
-    slow = nearly_used_up(scene.windows, scene.now)
-    return max(1, scene.room.places // 2) if slow else scene.room.places
+def places(snapshot: SchedulerSnapshot) -> int:
+    """Return how many tasks may be active at once; half as many while a usage window is nearly used up."""
+    halved = nearly_used_up(snapshot.windows, snapshot.now)
+    return max(1, snapshot.capacity.places // 2) if halved else snapshot.capacity.places
 
 
-def block_reason(task: Task, scene: SchedulerSnapshot, more: int = 0) -> str | None:
-    """Why a task may not start or go on though there is a place, in words; `more` are about to start besides."""
-    if scene.room.busy and task.status is TaskStatus.PENDING:
-        return scene.room.busy
+def block_reason(task: Task, snapshot: SchedulerSnapshot, starting: int = 0) -> str | None:
+    """Return why a task may not start or continue though a slot is free; `starting` others are about to begin."""
+    if snapshot.capacity.busy and task.status is TaskStatus.PENDING:
+        return snapshot.capacity.busy
     if task.next_action in WITHOUT_AGENT:
         return None
-    refusal = account_refusal(task, scene)
-    return refusal[1] if refusal else day_used_up(scene, more)
+    refusal = account_refusal(task, snapshot)
+    return refusal[1] if refusal else day_used_up(snapshot, starting)
 
 
-def account_refusal(task: Task, scene: SchedulerSnapshot) -> tuple[PauseReason, str] | None:
-    """Return why the account allows a task no turn: what the task waits for, and the reason in words."""
-    if scene.trouble:
-        return PauseReason.SERVICE, scene.trouble
-    limit = active_limit_before(task, scene)
+def account_refusal(task: Task, snapshot: SchedulerSnapshot) -> tuple[PauseReason, str] | None:
+    """Return why the account allows a task no turn: the reason to pause it, and a text for people."""
+    if snapshot.trouble:
+        return PauseReason.SERVICE, snapshot.trouble
+    limit = active_limit_before(task, snapshot)
     if limit is None:
         return None
-    end = f"lasts until {limit.until:%Y-%m-%d %H:%M:%S} UTC" if limit.until else "is over when a person says so"
+    end = f"lasts until {limit.until:%Y-%m-%d %H:%M:%S} UTC" if limit.until else "lasts until a person resumes the task"
     return PauseReason.RATE_LIMIT, f"the account's usage limit ({limit.window}) {end}"
 
 
-def allowance_for(task: Task, scene: SchedulerSnapshot) -> Allowance:
-    """Return what the account and the day leave a task, whatever its present turn turns out to have cost."""
-    if scene.room.day == NO_CAPS:
-        return Allowance(refusal=account_refusal(task, scene))
-    others = replace(scene, tasks=LiveTasks(other for other in scene.tasks if other.id != task.id))
+def allowance_for(task: Task, snapshot: SchedulerSnapshot) -> Allowance:
+    """Return what the account and the day's budget leave for a task, not counting its own present turn."""
+    if snapshot.capacity.day == NO_CAPS:
+        return Allowance(refusal=account_refusal(task, snapshot))
+    others = replace(snapshot, tasks=LiveTasks(other for other in snapshot.tasks if other.id != task.id))
     spent = spent_today(others) + _reserved(others)
-    return Allowance(refusal=account_refusal(task, scene), day=scene.room.day, spent_by_others=spent)
+    return Allowance(refusal=account_refusal(task, snapshot), day=snapshot.capacity.day, spent_by_others=spent)
 
 
-def active_limit_before(task: Task, scene: SchedulerSnapshot) -> ActiveLimit | None:
-    """The usage limit, if any, that keeps a task from beginning a turn: told by the CLI, or met by another task."""
-    model = scene.model_of(task)
-    reported = active_limits(scene.windows, scene.now, scene.room.limit_margin, model) if scene.windows else ()
-    met = account_limit(scene, model) if scene.limited else None
-    if met is not None and met.id != task.id:
-        reported = (*reported, ActiveLimit(window=f"met by {met.id}", until=met.retry_at))
-    return max(reported, key=lambda limit: limit.until or FOR_EVER, default=None)
+def active_limit_before(task: Task, snapshot: SchedulerSnapshot) -> ActiveLimit | None:
+    """Return the longest usage limit that keeps a task from its next turn: a reported one, or one another task hit."""
+    capacity, model = snapshot.capacity, snapshot.model_of(task)
+    limits = active_limits(snapshot.windows, snapshot.now, capacity.limit_margin, model) if snapshot.windows else ()
+    other = account_limit(snapshot, model) if snapshot.limited else None
+    if other is not None and other.id != task.id:
+        limits = (*limits, ActiveLimit(window=f"hit by {other.id}", until=other.retry_at))
+    return max(limits, key=lambda limit: limit.until or END_OF_TIME, default=None)
 
 
-def account_limit(scene: SchedulerSnapshot, model: str | None = None) -> Task | None:
-    """The task that waits longest for a person's word, or for a usage limit whose end nobody told.
+def account_limit(snapshot: SchedulerSnapshot, model: str | None = None) -> Task | None:
+    """Return the task that waits longest for a person, or for a usage limit whose end the CLI did not report.
 
-    Others do not go on before it. Only those that concern the model count, if one is given.
+    Other tasks wait at least as long. With `model`, only limits that apply to this model count.
     """
     waiting = [
-        task for task in scene.limited if model is None or applies_to(task.agent.setbacks.limit_window or "", model)
+        task for task in snapshot.limited if model is None or applies_to(task.agent.setbacks.limit_window or "", model)
     ]
-    return max(waiting, key=lambda task: task.retry_at or FOR_EVER, default=None)
+    return max(waiting, key=lambda task: task.retry_at or END_OF_TIME, default=None)
 
 
-def _waits_for_unknown_end(task: Task, scene: SchedulerSnapshot) -> bool:
-    """Whether it met a usage limit itself: one that is only held by a limit may wait for a retry of its own."""
-    has_met_limit = (
-        task.is_paused and task.agent.blocked_by is PauseReason.RATE_LIMIT and task.agent.setbacks.limit_waits
-    )
-    is_to_come = task.retry_at is not None and task.retry_at > scene.now
-    return bool(has_met_limit) and is_to_come and not is_known(scene.windows, task.agent.setbacks.limit_window)
+def _waits_for_unknown_end(task: Task, snapshot: SchedulerSnapshot) -> bool:
+    """Return whether a task hit a usage limit itself and waits to try again, because no end was reported."""
+    is_to_come = task.retry_at is not None and task.retry_at > snapshot.now
+    return _hit_limit(task) and is_to_come and not is_known(snapshot.windows, task.agent.setbacks.limit_window)
 
 
-def tasks_at_limit(scene: SchedulerSnapshot, window: str | None) -> list[str]:
-    """The ids of the tasks that stand still since they met a usage limit themselves: in one window, or in any."""
+def _hit_limit(task: Task) -> bool:
+    """Return whether a task is paused because its own turn hit a usage limit, not because another task's did."""
+    return task.is_paused and task.agent.blocked_by is PauseReason.RATE_LIMIT and task.agent.setbacks.limit_waits > 0
+
+
+def tasks_at_limit(snapshot: SchedulerSnapshot, window: str | None) -> list[str]:
+    """Return the ids of the tasks that are paused because they hit a usage limit: of one window, or of any."""
     return [
         task.id
-        for task in scene.tasks
-        if task.agent.blocked_by is PauseReason.RATE_LIMIT and task.is_paused and task.agent.setbacks.limit_waits
-        if window in (None, task.agent.setbacks.limit_window or NAMELESS)
+        for task in snapshot.tasks
+        if _hit_limit(task) and window in (None, task.agent.setbacks.limit_window or NAMELESS)
     ]
 
 
-def spent_today(scene: SchedulerSnapshot) -> Spending:
-    """What all tasks have used today (UTC)."""
-    day = f"{scene.now:%Y-%m-%d}"
-    return sum((task.spending.by_day[day] for task in scene.tasks if day in task.spending.by_day), scene.ended_today)
+def spent_today(snapshot: SchedulerSnapshot) -> Spending:
+    """Return what all tasks have used today (UTC)."""
+    day = f"{snapshot.now:%Y-%m-%d}"
+    return sum(
+        (task.spending.by_day[day] for task in snapshot.tasks if day in task.spending.by_day), snapshot.ended_today
+    )
 
 
-def day_used_up(scene: SchedulerSnapshot, more: int = 0) -> str | None:
-    """Why nothing may be spent any more today, in words; what turns under way may still cost is counted as spent."""
-    if scene.room.day == NO_CAPS:
+def day_used_up(snapshot: SchedulerSnapshot, starting: int = 0) -> str | None:
+    """Return why no more may be spent today; money reserved for running turns counts as spent."""
+    if snapshot.capacity.day == NO_CAPS:
         return None
-    over = reached_cap(spent_today(scene) + _reserved(scene, more), scene.room.day)
+    over = reached_cap(spent_today(snapshot) + _reserved(snapshot, starting), snapshot.capacity.day)
     return f"the day's budget is used up: {over}" if over else None
 
 
-def _reserved(scene: SchedulerSnapshot, more: int = 0) -> Spending:
-    """Return what is set aside for the turns under way, and for `more` that are about to begin."""
-    running = sum(task.agent.turn.deadline is not None for task in scene.tasks.running) + more
-    return Spending(usd=scene.room.turn_usd * running)
+def _reserved(snapshot: SchedulerSnapshot, starting: int = 0) -> Spending:
+    """Return what is reserved for running turns, and for `starting` turns that are about to begin."""
+    running = sum(task.agent.turn.deadline is not None for task in snapshot.tasks.running) + starting
+    return Spending(usd=snapshot.capacity.turn_usd * running)
 
 
-def turns_to_interrupt(scene: SchedulerSnapshot) -> Iterator[tuple[str, int, str]]:
-    """The turns that have told of so much meanwhile that the day's budget is used up: task, turn, the reason in words.
+def turns_to_interrupt(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, int, str]]:
+    """Yield the running turns that have used up the day's budget: the task's id, the turn's number and the reason.
 
-    How many turns there are does not change by ending one.
+    The cap on the number of turns is left out, because interrupting a turn would not lower it.
     """
-    if scene.room.day == NO_CAPS:
+    if snapshot.capacity.day == NO_CAPS:
         return
-    running = [task for task in scene.tasks.running if task.next_action is NextAction.TURN and task.agent.turn.tokens]
-    since = [task.agent.turn.active_since or scene.now for task in running]
-    seconds = sum((scene.now - one).total_seconds() for one in since)
-    meanwhile = Spending(tokens=sum(task.agent.turn.tokens for task in running), seconds=seconds)
-    over = reached_cap(spent_today(scene) + meanwhile, replace(scene.room.day, turns=None))
+    running = [
+        task for task in snapshot.tasks.running if task.next_action is NextAction.TURN and task.agent.turn.tokens
+    ]
+    seconds = sum((snapshot.now - (task.agent.turn.active_since or snapshot.now)).total_seconds() for task in running)
+    unbilled = Spending(tokens=sum(task.agent.turn.tokens for task in running), seconds=seconds)
+    over = reached_cap(spent_today(snapshot) + unbilled, replace(snapshot.capacity.day, turns=None))
     if over:
         yield from ((task.id, task.agent.turn.number, f"the day's budget is used up: {over}") for task in running)
 
 
-def tasks_to_pause(scene: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason, str]]:
-    """The tasks between two turns that must not begin the next, what for, and the reason in words."""
-    for task in scene.tasks.running:
+def tasks_to_pause(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason, str]]:
+    """Yield the tasks between two turns that must not begin the next one: id, reason to pause, text for people."""
+    for task in snapshot.tasks.running:
         if task.agent.turn.deadline is None and task.next_action in BETWEEN_TURNS:
-            hold = held_before_turn(task, scene)
-            if hold is not None:
-                yield task.id, *hold
+            reason = block_reason(task, snapshot)
+            if reason is not None:
+                yield task.id, *(account_refusal(task, snapshot) or (PauseReason.BUDGET, reason))
 
 
-def held_before_turn(task: Task, scene: SchedulerSnapshot) -> tuple[PauseReason, str] | None:
-    """Return what a task has to wait for before it begins a turn, and the reason in words; None if it may begin."""
-    reason = block_reason(task, scene)
-    if reason is None:
-        return None
-    return account_refusal(task, scene) or (PauseReason.BUDGET, reason)
-
-
-def task_to_notify(scene: SchedulerSnapshot) -> str | None:
-    """The first task that the account's trouble keeps from going on; people are told by it."""
-    standing = (task for task in scene.tasks.paused if task.retry_at is None)
-    held = (task for task in standing if task.agent.blocked_by is PauseReason.SERVICE)
-    waiting = (task for task in scene.tasks.queue if not blockers(task, scene) and block_reason(task, scene))
+def task_to_notify(snapshot: SchedulerSnapshot) -> str | None:
+    """Return the first task that trouble with the account delays. Its notice tells people about the trouble."""
+    paused = (task for task in snapshot.tasks.paused if task.retry_at is None)
+    held = (task for task in paused if task.agent.blocked_by is PauseReason.SERVICE)
+    waiting = (task for task in snapshot.tasks.queue if not blockers(task, snapshot) and block_reason(task, snapshot))
     return next((task.id for task in (*held, *waiting)), None)
 
 
-def tasks_to_resume(scene: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason]]:
-    """The tasks that were held so, and need not be any more."""
-    for task in scene.tasks.held:
-        if task.agent.blocked_by is PauseReason.RATE_LIMIT and not task.agent.setbacks.limit_waits:
-            if active_limit_before(task, scene) is None:
+def tasks_to_resume(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason]]:
+    """Yield the tasks that admission paused and whose reason is gone, with that reason."""
+    for task in snapshot.tasks.held:
+        reason = task.agent.blocked_by
+        if reason is PauseReason.RATE_LIMIT and not task.agent.setbacks.limit_waits:
+            if active_limit_before(task, snapshot) is None:
                 yield task.id, PauseReason.RATE_LIMIT
-        elif task.agent.blocked_by is PauseReason.SERVICE and not task.agent.setbacks.limit_waits:
-            if task.retry_at is None and scene.trouble is None:
+        elif reason is PauseReason.SERVICE and not task.agent.setbacks.limit_waits:
+            if task.retry_at is None and snapshot.trouble is None:
                 yield task.id, PauseReason.SERVICE
-        elif task.agent.blocked_by is PauseReason.BUDGET and cap_reached(task) is None and day_used_up(scene) is None:
+        elif reason is PauseReason.BUDGET and cap_reached(task) is None and day_used_up(snapshot) is None:
             yield task.id, PauseReason.BUDGET
 
 
 def waiting_queue(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks that want a place, in the order in which they get one."""
+    """Return the tasks that wait for a slot, in the order in which they get one."""
     return list(LiveTasks(tasks).queue)
 
 
-def blockers(task: Task, scene: SchedulerSnapshot) -> tuple[str, ...]:
-    """What keeps a task from starting even if there were a place: its time, and the tasks it comes after."""
-    if _may_begin(task, scene):
+def blockers(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
+    """Return what keeps a new task from starting even if a slot is free: its start time, and tasks it depends on."""
+    if _may_begin(task, snapshot):
         return ()
-    status = {**{other.id: other.status for other in scene.tasks}, **scene.ended}
-    waiting = tuple(
-        f"it comes after {other}, which is {status.get(other, 'not finished')}" for other in _awaited(task, scene)
-    )
-    return (
-        (f"it starts at {task.schedule.start_at:%Y-%m-%d %H:%M} UTC", *waiting) if _is_early(task, scene) else waiting
-    )
+    status = {**{other.id: other.status for other in snapshot.tasks}, **snapshot.ended}
+    start_at = task.schedule.start_at
+    early = (f"it starts at {start_at:%Y-%m-%d %H:%M} UTC",) if start_at and _is_early(task, snapshot) else ()
+    awaited = _unfinished_dependencies(task, snapshot)
+    return (*early, *(f"it waits for {other}, which is {status.get(other, 'not finished')}" for other in awaited))
 
 
-def _may_begin(task: Task, scene: SchedulerSnapshot) -> bool:
-    return task.status is not TaskStatus.PENDING or not (_is_early(task, scene) or _awaited(task, scene))
+def _may_begin(task: Task, snapshot: SchedulerSnapshot) -> bool:
+    is_new = task.status is TaskStatus.PENDING
+    return not is_new or not (_is_early(task, snapshot) or _unfinished_dependencies(task, snapshot))
 
 
-def _is_early(task: Task, scene: SchedulerSnapshot) -> bool:
-    return task.schedule.start_at is not None and scene.now < task.schedule.start_at
+def _is_early(task: Task, snapshot: SchedulerSnapshot) -> bool:
+    return task.schedule.start_at is not None and snapshot.now < task.schedule.start_at
 
 
-def _awaited(task: Task, scene: SchedulerSnapshot) -> list[str]:
-    return [other for other in task.schedule.after if scene.ended.get(other) is not TaskStatus.COMPLETED]
+def _unfinished_dependencies(task: Task, snapshot: SchedulerSnapshot) -> list[str]:
+    return [other for other in task.schedule.after if snapshot.ended.get(other) is not TaskStatus.COMPLETED]

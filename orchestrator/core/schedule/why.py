@@ -1,4 +1,4 @@
-"""Why a task is where it is, as a chain of facts, and what would move it."""
+"""Explain why a task waits: the reasons, and what makes it continue."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -17,31 +17,33 @@ from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Subject, UserRequest, how_to_answer
 
 _FORGET = "; if the account may be used again before, orchestrator limits --forget"
-_MENDED = "mend that, then orchestrator resume --all; a new login is seen without it"
+_AFTER_REPAIR = "fix that, then orchestrator resume --all; a new login is noticed without it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """The facts that keep a task where it is, nearest first, and what moves it on."""
+    """The reasons why a task waits, most direct first, and what makes it continue."""
 
     facts: tuple[str, ...]
     next: str
 
 
-def explain(task: Task, scene: SchedulerSnapshot) -> Why:
-    """The chain of facts for one task."""
+def explain(task: Task, snapshot: SchedulerSnapshot) -> Why:
+    """Return why a task is where it is, and what happens next."""
     match task.status:
         case TaskStatus.PENDING if task.is_paused:
-            return Why(facts=("a person paused it before it began",), next=_how_to_resume(task, scene))
+            return Why(facts=("a person paused it before it started",), next=_how_to_resume(task, snapshot))
         case TaskStatus.PENDING:
-            own = blockers(task, scene)
+            own = blockers(task, snapshot)
             if own:
-                return Why(facts=own, next=_in_vain(task, scene) or "it starts by itself when that is over")
-            following = _when_let_in(task, scene, "it starts by itself when there is a place")
-            return Why(facts=_no_place(task, scene), next=following)
+                return Why(
+                    facts=own, next=_failed_dependency(task, snapshot) or "it starts by itself when that is over"
+                )
+            following = _when_admitted(task, snapshot, "it starts by itself when a slot is free")
+            return Why(facts=_no_place(task, snapshot), next=following)
         case TaskStatus.IN_PROGRESS:
             if task.is_paused:
-                return _paused(task, scene)
+                return _paused(task, snapshot)
             return Why(facts=(f"it is in {task.stage}", *_attempts(task)), next=_under_way(task))
         case TaskStatus.BLOCKED:
             reason = (task.block_reason or "no reason is on record").removeprefix(f"{task.stage}: ")
@@ -51,168 +53,171 @@ def explain(task: Task, scene: SchedulerSnapshot) -> Why:
         case TaskStatus.DRAFT:
             return Why(facts=("it is a draft",), next=f"orchestrator submit --task {task.id}")
         case TaskStatus.REVIEW:
-            return _paused(task, scene)
+            return _paused(task, snapshot)
         case TaskStatus.COMPLETED | TaskStatus.FAILED | TaskStatus.CANCELLED | TaskStatus.ARCHIVED:
             return Why(facts=(f"it is {task.status}",), next="nothing: it has ended")
         case _:
             assert_never(task.status)
 
 
-def _how_to_resume(task: Task, scene: SchedulerSnapshot) -> str:
+def _how_to_resume(task: Task, snapshot: SchedulerSnapshot) -> str:
     alone = f"orchestrator resume {task.id}"
-    return f"orchestrator resume --all, for all are paused; or {alone}" if scene.room.paused_by else alone
+    return f"orchestrator resume --all, for all are paused; or {alone}" if snapshot.capacity.paused_by else alone
 
 
-def _in_vain(task: Task, scene: SchedulerSnapshot) -> str | None:
-    """What a person may do for a task that comes after one that ended without being completed, or is blocked."""
-    lost = [
-        one for one in task.schedule.after if scene.ended.get(one, TaskStatus.COMPLETED) is not TaskStatus.COMPLETED
+def _failed_dependency(task: Task, snapshot: SchedulerSnapshot) -> str | None:
+    """Return what to do about a task that depends on one that is blocked, or ended without being completed."""
+    ended = [
+        other
+        for other in task.schedule.after
+        if snapshot.ended.get(other, TaskStatus.COMPLETED) is not TaskStatus.COMPLETED
     ]
-    if lost:
-        return f"nothing: {' and '.join(lost)} will not be completed; cancel it, or submit it anew"
-    stuck = (one.id for one in scene.tasks if one.id in task.schedule.after and one.status is TaskStatus.BLOCKED)
-    blocker = next(stuck, None)
-    return f"nothing until a person has looked at that one: orchestrator why {blocker}" if blocker else None
+    if ended:
+        return f"nothing: {' and '.join(ended)} will not be completed; cancel this task, or submit it again"
+    blocked = (one.id for one in snapshot.tasks if one.id in task.schedule.after and one.status is TaskStatus.BLOCKED)
+    blocker = next(blocked, None)
+    return f"nothing until a person has looked at the blocked task: orchestrator why {blocker}" if blocker else None
 
 
-def _paused(task: Task, scene: SchedulerSnapshot) -> Why:
-    still = (
-        "its processes stand still" if task.run and task.run.process is ProcessState.FROZEN else "nothing of it runs"
-    )
+def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
+    is_frozen = task.run is not None and task.run.process is ProcessState.FROZEN
+    processes = "its processes are frozen" if is_frozen else "none of its processes runs"
     match task.agent.blocked_by:
         case PauseReason.USER:
-            return Why(facts=("a person paused it", still), next=_how_to_resume(task, scene))
+            return Why(facts=("a person paused it", processes), next=_how_to_resume(task, snapshot))
         case PauseReason.PRESSURE:
-            reason = scene.room.pressure or "the machine was short of room"
-            return Why(facts=(reason, still), next="it goes on by itself when there is room again")
+            reason = snapshot.capacity.pressure or "the machine was short of resources"
+            return Why(facts=(reason, processes), next="it continues by itself when there is enough again")
         case PauseReason.RATE_LIMIT:
-            return _limited(task, scene, still)
-        case PauseReason.SERVICE if scene.trouble and task.retry_at is None:
-            return Why(facts=(scene.trouble, still), next=_MENDED)
+            return _limited(task, snapshot, processes)
+        case PauseReason.SERVICE if snapshot.trouble and task.retry_at is None:
+            return Why(facts=(snapshot.trouble, processes), next=_AFTER_REPAIR)
         case PauseReason.SERVICE:
             reason = "the model's service is overloaded, throttling or out of reach, or its agent asked for a pause"
-            return Why(facts=(reason, still), next=f"it tries again by itself at {_clock(task)}")
+            return Why(facts=(reason, processes), next=f"it tries again by itself at {_clock(task)}")
         case PauseReason.BUDGET:
-            return _over_budget(task, scene, still)
+            return _over_budget(task, snapshot, processes)
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
             requests = task.pending_requests
-            hindered = tuple(f"not to be merged yet: {one}" for one in task.publication.hindrances)
-            facts = (*(_asked(request) for request in requests), *hindered, still)
-            return Why(facts=facts, next=_how_to_answer(task, requests[0]) if requests else _when_merged(task))
+            obstacles = tuple(f"not ready to merge: {one}" for one in task.publication.hindrances)
+            following = f"it is merged when nothing prevents that any more; the next look is at {_clock(task)}"
+            if requests:
+                draft = requests[0].draft
+                following = how_to_answer(task.id, draft.kind, draft.subject, draft.name)
+            facts = (*(_request_text(request) for request in requests), *obstacles, processes)
+            return Why(facts=facts, next=following)
         case None:
-            following = _when_let_in(task, scene, "it goes on by itself when there is a place")
-            return Why(facts=(*_no_place(task, scene), still), next=following)
+            following = _when_admitted(task, snapshot, "it continues by itself when a slot is free")
+            return Why(facts=(*_no_place(task, snapshot), processes), next=following)
         case _:
             assert_never(task.agent.blocked_by)
 
 
-def _when_let_in(task: Task, scene: SchedulerSnapshot, by_itself: str) -> str:
-    """What moves a task that wants to begin a turn."""
-    held_back = block_reason(task, scene)
-    if held_back is None:
+def _when_admitted(task: Task, snapshot: SchedulerSnapshot, by_itself: str) -> str:
+    """Return what makes a task continue that waits to begin a turn."""
+    reason = block_reason(task, snapshot)
+    if reason is None:
         return by_itself
-    if held_back == scene.trouble:
-        return _MENDED
-    wall = active_limit_before(task, scene)
-    if wall is None:
+    if reason == snapshot.trouble:
+        return _AFTER_REPAIR
+    limit = active_limit_before(task, snapshot)
+    if limit is None:
         return by_itself
-    return by_itself + _FORGET if wall.until else "orchestrator resume --all"
+    return by_itself + _FORGET if limit.until else "orchestrator resume --all"
 
 
-def _over_budget(task: Task, scene: SchedulerSnapshot, still: str) -> Why:
+def _over_budget(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why:
     reason = cap_reached(task)
     if reason is None:
-        over = day_used_up(scene) or "the day's budget was used up"
-        return Why(facts=(over, still), next="it goes on by itself when the day (UTC) is over or more may be spent")
-    return Why(facts=(reason, still), next=f"orchestrator budget {task.id} --usd AMOUNT, or cancel it")
+        over = day_used_up(snapshot) or "the day's budget was used up"
+        return Why(
+            facts=(over, processes), next="it continues by itself when the day (UTC) is over or more may be spent"
+        )
+    return Why(facts=(reason, processes), next=f"orchestrator budget {task.id} --usd AMOUNT, or cancel it")
 
 
-def _limited(task: Task, scene: SchedulerSnapshot, still: str) -> Why:
+def _limited(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why:
     if task.retry_at:
-        reason = "its account has reached a usage limit"
-        return Why(facts=(reason, still), next=f"it goes on by itself at {_clock(task)}{_FORGET}")
-    held_back = None if task.waits_for_word else block_reason(task, scene)
-    if held_back:
-        return Why(facts=(held_back, still), next=_when_let_in(task, scene, "it goes on by itself when that is over"))
+        reached = "its account has reached a usage limit"
+        return Why(facts=(reached, processes), next=f"it continues by itself at {_clock(task)}{_FORGET}")
+    reason = None if task.waits_for_word else block_reason(task, snapshot)
+    if reason:
+        return Why(
+            facts=(reason, processes), next=_when_admitted(task, snapshot, "it continues by itself when that is over")
+        )
     return Why(
-        facts=("its account had reached a usage limit, and it is not to go on by itself", still),
+        facts=("its account had reached a usage limit, and its policy does not let it continue by itself", processes),
         next=f"orchestrator resume {task.id}",
     )
 
 
-def _asked(request: UserRequest) -> str:
+def _request_text(request: UserRequest) -> str:
     words = " ".join(request.draft.text.split())[:300]
     match request.draft.subject:
         case Subject.QUESTION:
             options = f" ({', '.join(request.draft.options)})" if request.draft.options else ""
-            said = f"its agent asks: {words}{options}"
+            text = f"its agent asks: {words}{options}"
         case Subject.PERMISSION:
-            said = f"its agent wants to use {request.draft.name}: {words}"
+            text = f"its agent wants to use {request.draft.name}: {words}"
         case Subject.PLAN:
-            said = f"its agent has a plan: {words}"
+            text = f"its agent has a plan: {words}"
         case Subject.DEPENDENCY:
-            said = f"its agent needs the {request.draft.type} {request.draft.name}: {words}"
+            text = f"its agent needs the {request.draft.type} {request.draft.name}: {words}"
         case Subject.STAGE | Subject.MERGE | Subject.RELEASE:
-            said = words
+            text = words
         case _:
             assert_never(request.draft.subject)
-    lapses = f"; without an answer it goes on at {request.deadline:%Y-%m-%d %H:%M} UTC" if request.deadline else ""
-    return said + lapses
-
-
-def _how_to_answer(task: Task, request: UserRequest) -> str:
-    return how_to_answer(task.id, request.kind, request.draft.subject, request.draft.name)
-
-
-def _when_merged(task: Task) -> str:
-    return f"it is merged by itself when nothing hinders it; the next look is at {_clock(task)}"
+    deadline = f"; without an answer it continues at {request.deadline:%Y-%m-%d %H:%M} UTC" if request.deadline else ""
+    return text + deadline
 
 
 def _clock(task: Task) -> str:
     return f"{task.retry_at:%Y-%m-%d %H:%M:%S} UTC" if task.retry_at else "the next look"
 
 
-def _no_place(task: Task, scene: SchedulerSnapshot) -> tuple[str, ...]:
-    if scene.room.draining:
-        return ("the daemon is draining: it begins nothing before it is started anew, or `orchestrator resume --all`",)
-    if scene.room.pressure:
-        return (scene.room.pressure,)
-    held_back = block_reason(task, scene)
-    if held_back is not None:
-        return (held_back,)
-    holders = [other.id for other in scene.tasks.running]
-    ahead = scene.tasks.ahead.get(task.id, 0)
-    taken = f"{len(holders)} of {places(scene)} places are taken" + (f" by {', '.join(holders)}" if holders else "")
+def _no_place(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
+    if snapshot.capacity.draining:
+        return (
+            "the daemon is draining: it starts nothing until it is restarted, or until `orchestrator resume --all`",
+        )
+    if snapshot.capacity.pressure:
+        return (snapshot.capacity.pressure,)
+    reason = block_reason(task, snapshot)
+    if reason is not None:
+        return (reason,)
+    holders = [other.id for other in snapshot.tasks.running]
+    ahead = snapshot.tasks.ahead.get(task.id, 0)
+    taken = f"{len(holders)} of {places(snapshot)} slots are taken" + (f" by {', '.join(holders)}" if holders else "")
     waiting = f"{ahead} tasks are ahead of it" if ahead > 1 else "1 task is ahead of it"
     return (taken, waiting) if ahead else (taken,)
 
 
 def _attempts(task: Task) -> tuple[str, ...]:
     retries = task.budgets.get("agent_retries")
-    told = (f"its agent was told what is missing: {'; '.join(task.feedback)}",) if task.feedback else ()
-    lost = (f"{retries.used} of {retries.limit} new attempts are used",) if retries and retries.used else ()
-    return told + lost
+    feedback = (f"its agent was told what is missing: {'; '.join(task.feedback)}",) if task.feedback else ()
+    used = (f"{retries.used} of {retries.limit} new attempts are used",) if retries and retries.used else ()
+    return feedback + used
 
 
 def _under_way(task: Task) -> str:
     if task.run is not None and task.run.process is ProcessState.PARKING:
-        return f"the {task.agent.role} is being ended, to go on from its session"
-    return _OWED[task.next_action].format(task=task)
+        return f"the {task.agent.role} is being stopped; a later attempt resumes its session"
+    return _NEXT[task.next_action].format(task=task)
 
 
-_OWED = {
+_NEXT = {
     NextAction.NOTHING: "nothing",
-    NextAction.ADMISSION: "it starts by itself when there is a place",
-    NextAction.WORKSPACE: "its worktree is being made from {task.source.repo}",
+    NextAction.ADMISSION: "it starts by itself when a slot is free",
+    NextAction.WORKSPACE: "its worktree is being created from {task.source.repo}",
     NextAction.AGENT: "the {task.agent.role} is being started",
     NextAction.TURN: "the {task.agent.role} works at turn {task.agent.turn.number} of attempt {task.agent.attempt}",
-    NextAction.INTERRUPT: "turn {task.agent.turn.number} of the {task.agent.role} is being ended, another follows",
-    NextAction.GATE: "what the stage left behind is being looked at",
-    NextAction.STOP: "the {task.agent.role} is being ended",
+    NextAction.INTERRUPT: "turn {task.agent.turn.number} of the {task.agent.role} is being interrupted",
+    NextAction.GATE: "the results of the stage are being checked",
+    NextAction.STOP: "the {task.agent.role} is being stopped",
     NextAction.RETRY: "the next attempt begins at {task.retry_at:%H:%M:%S} UTC",
     NextAction.CHECKS: "the checks run on commit {task.source.head:.12}",
     NextAction.PUBLISH: "the change is being published",
     NextAction.MERGE: "the pull request is being merged",
     NextAction.RELEASE: "the release is being tagged",
-    NextAction.DELIVERY: "the branch {task.source.branch} is being brought to {task.source.repo}",
+    NextAction.DELIVERY: "the branch {task.source.branch} is being delivered to {task.source.repo}",
 }

@@ -90,9 +90,9 @@ class TurnProgress:
     """The present turn; the next turn starts from a whole new one, and `number` counts them within the attempt.
 
     `deadline` is set while the turn runs, `active_since` while its processes are not frozen. `step` is the step of the
-    plan that it works on. `tokens` is what it has used so far, `open_tools` counts the tools at work, `timed_out` names
+    plan that it works on. `tokens` is what it has used so far, `open_tools` counts the running tools, `timed_out` names
     the commands that ran out of time, `retry_until` is when the CLI repeats a failed call. `was_frozen_in_tool` says
-    that the processes were frozen while a tool was at work.
+    that the processes were frozen while a tool was running.
     """
 
     number: int = 0
@@ -112,7 +112,7 @@ FIRST_TURN = TurnProgress()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class AgentUsage:
     """What the task's agents have used so far, and how much of it before the present session.
 
     The CLI's totals are cumulative over a session, so they are added to what earlier sessions had used.
@@ -126,25 +126,27 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setbacks:
-    """What kept the agent from getting on since its last good turn.
+    """What went wrong since the agent's last successful turn.
 
     `limit_waits` counts the turns in a row that ended because the model was not available, `limit_window` is the usage
-    window of the newest of them. `nudges` counts how often the agent was found stalled. `was_corrected` says that the
-    agent was already told in this attempt that a block of its output is malformed.
+    window of the newest of them. `nudges` counts how often the agent was found stalled, `losses` how often its process
+    or a check was lost with its holder or the machine. `was_corrected` says that the agent was already told in this
+    attempt that a block of its output is malformed.
     """
 
     limit_waits: int = 0
     limit_window: str | None = None
     nudges: int = 0
+    losses: int = 0
     was_corrected: bool = False
 
 
-NO_SESSION, NOTHING_USED, NO_SETBACKS = Session(), Usage(), Setbacks()
+NO_SESSION, NOTHING_USED, NO_SETBACKS = Session(), AgentUsage(), Setbacks()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """The agent at work; its attempt never repeats within a task.
+    """The present agent of a task; its attempt never repeats within the task.
 
     `read_offset` counts the bytes of its output that were read, `last_update` is when it was last heard of, and
     `last_saved` when the last checkpoint was taken.
@@ -157,7 +159,7 @@ class Agent:
     pid: int | None = None
     session: Session = NO_SESSION
     turn: TurnProgress = FIRST_TURN
-    usage: Usage = NOTHING_USED
+    usage: AgentUsage = NOTHING_USED
     setbacks: Setbacks = NO_SETBACKS
     read_offset: int = 0
     last_update: datetime | None = None

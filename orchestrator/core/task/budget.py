@@ -4,7 +4,7 @@ The CLI reports totals, and costs are differences of totals; so a line that is r
 what it has spent on each day. Sums over tasks are derived.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 
@@ -42,7 +42,7 @@ class TaskSpending:
     @property
     def total(self) -> Spending:
         """Return what the task has used since it began."""
-        return total_spending(self.by_day.values())
+        return sum(self.by_day.values(), NOTHING_SPENT)
 
     def with_spent(self, day: str, used: Spending) -> "TaskSpending":
         """Return the spending with more used on a day."""
@@ -67,11 +67,6 @@ class Caps:
 
 
 NO_CAPS = Caps()
-
-
-def total_spending(spendings: Iterable[Spending]) -> Spending:
-    """Return the sum."""
-    return sum(spendings, NOTHING_SPENT)
 
 
 def reached_cap(spent: Spending, caps: Caps) -> str | None:

@@ -1,4 +1,4 @@
-"""Checkpoints as values: what one holds, when one is taken, which ones are kept, and what is known without any.
+"""Checkpoints: what they contain, why they are taken, which are kept, and what can be inferred without one.
 
 A checkpoint holds what recovery needs beyond the state, such as uncommitted work. It is taken after a decision, but no
 command waits for it: a checkpoint that is lost does no harm.
@@ -34,7 +34,7 @@ class Reason(StrEnum):
     STOP = "stop"
     """The daemon was told to stop."""
     USER = "user"
-    """A person paused the task, or restored another checkpoint."""
+    """A person paused or archived the task, or restored another checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ def superseded_checkpoints(checkpoints: Iterable[Checkpoint]) -> tuple[int, ...]
 def infer_task(stages: Iterable[Stage], artifacts: Collection[str], commits: int) -> str | None:
     """Return the stage that a task had reached, judged by its artifacts and commits; None without stages.
 
-    It is the last stage that left something. That stage may have been complete; nobody knows.
+    It is the last stage that left something; whether that stage was complete is unknown.
     """
     reached = None
     for stage in stages:

@@ -30,30 +30,10 @@ _PATH = re.compile(r"[\w.-]*/[\w./-]+|\b[\w-]+\.(?:c|cc|cpp|go|h|java|js|kt|md|p
 _LINE = re.compile(r"(?::\d+)+")
 _NUMBER = re.compile(r"\b(?:0x[0-9a-f]+|[0-9a-f]{7,}|\d[\d.:,]*(?:ms|s|m|h|%)?)\b")
 _WORD = re.compile(r"[a-z][a-z_]+")
-_STOP = frozenset(
-    {
-        "a",
-        "an",
-        "and",
-        "as",
-        "at",
-        "but",
-        "by",
-        "for",
-        "from",
-        "has",
-        "in",
-        "is",
-        "it",
-        "its",
-        "of",
-        "on",
-        "or",
-        "the",
-        "to",
-    }
-    | {"error", "failed", "failure", "panic", "was", "with"}
-)
+_STOP = frozenset({
+    "a", "an", "and", "as", "at", "but", "by", "for", "from", "has", "in", "is", "it", "its", "of", "on", "or",
+    "the", "to", "error", "failed", "failure", "panic", "was", "with",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,14 +76,14 @@ class Guard(ABC):
 
     @abstractmethod
     def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
-        """Return what keeps this guard closed, in words for agents and people; nothing if it holds."""
+        """Return what keeps this guard from holding, in words for agents and people; nothing if it holds."""
 
     @abstractmethod
     def describe(self) -> str:
         """Return the condition in a few words, for graphs."""
 
     def overspent(self, task: Task) -> tuple[str, ...]:
-        """Return the budgets that are exceeded, which no agent can mend; where nobody is asked, they are accepted."""
+        """Return the exceeded budgets. No agent can change that, so an unattended task accepts them."""
         del task
         return ()
 
@@ -97,7 +97,7 @@ class Guard(ABC):
 
 
 def missing(guards: Sequence[Guard], task: Task, evidence: Evidence) -> tuple[str, ...]:
-    """Return everything that keeps these guards closed, in their order."""
+    """Return everything that keeps these guards from holding, in their order."""
     return tuple(lack for guard in guards for lack in guard.missing(task, evidence))
 
 

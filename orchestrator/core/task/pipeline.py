@@ -20,14 +20,14 @@ from orchestrator.formats.codec import JsonObject
 
 
 class Work(ABC):
-    """A kind of work that stages do: what it begins with, how its result is judged, what follows from a failure.
+    """A kind of work that stages do: how it begins, how its result is judged, and what follows from a failure.
 
     The state machine asks a stage's work and knows no kind by name. The kinds are in core/decide/work, one module each;
     pipeline files choose one with `work = "…"`.
     """
 
     name: ClassVar[str]
-    """How pipeline files call it."""
+    """Its name in pipeline files."""
     is_done_by_agent: ClassVar[bool] = False
     """Whether an agent does it; otherwise the daemon does, though it may start an agent on the way."""
     needs_role: ClassVar[bool] = False
@@ -39,11 +39,11 @@ class Work(ABC):
     judges_new_files_only: ClassVar[bool] = False
     """Whether guards see only the files that its agent has left since the last look."""
     publishes: ClassVar[bool] = False
-    """Whether the work leaves the daemon here; only such a stage may be the last."""
+    """Whether the stage publishes the work; only such a stage may be the last."""
     facts: ClassVar[StageFacts | None] = None
     """Which facts of the task state.json shows in the record of such a stage."""
     wanted_title: ClassVar[str] = ""
-    """How an agent is told which changes people asked for; empty if it is not told."""
+    """The heading of requested changes in a turn's text; empty if the agent does not get them."""
     shape: ClassVar[tuple[str, str, str]] = ("[", "]", "box")
     """How graphs draw the stage: Mermaid's brackets, and Graphviz's shape."""
 
@@ -53,7 +53,7 @@ class Work(ABC):
 
     @abstractmethod
     def judge(self, pipeline: "Pipeline", task: Task, evidence: Evidence, at: datetime) -> Task:
-        """Return the task after a look at what its stage left behind."""
+        """Return the task after the results of its stage were examined."""
 
     @abstractmethod
     def give_up(self, pipeline: "Pipeline", task: Task, reason: str, at: datetime) -> Task:
@@ -68,7 +68,7 @@ class Work(ABC):
         """Return how much of the stage's work exists, for `state resume-point`."""
 
     def reason(self) -> str:
-        """Return why an agent is started, if the kind of work alone says so; else empty."""
+        """Return why an agent is started; empty if the kind of work alone does not tell."""
         return ""
 
     def enter(self, task: Task) -> Task:
@@ -81,7 +81,7 @@ class Work(ABC):
         return task
 
     def unfinished(self, task: Task) -> tuple[str, ...]:
-        """Return what has still to be done before the stage can be left, beside what its guards say."""
+        """Return what else has to be done before the task can leave the stage, besides its guards."""
         del task
         return ()
 
@@ -115,11 +115,11 @@ class Stage:
     plan: str | None = None
     """The artifact whose `## Step` headings are worked through (only where the work has steps)."""
     publish: Publish = Publish.BRANCH
-    """How the result leaves (only where the work publishes)."""
+    """How the result is published (only where the work publishes)."""
     mode: str | None = None
     """The mode that its agent is told; without one it is fresh, bugfix or review_cycle, depending on the task."""
     review: bool = False
-    """Whether somebody has to approve the result before the task goes on."""
+    """Whether the result has to be approved before the task continues."""
     line: int = field(default=0, compare=False)
 
 
@@ -153,7 +153,7 @@ class Family:
     """States that callers of the state operations may name instead of a stage."""
     analysis: str = ""
     related_code: str = ""
-    """Files that a pull request tells of: the analysis, and the code that it is about."""
+    """Files that a pull request's text is made from: the analysis, and the related code."""
     release_summary: str = ""
     """The file that the changelog's entry is made from."""
     failure_analysis: str = ""
@@ -163,7 +163,7 @@ class Family:
     draft: str = ""
     """Pattern of numbered drafts, each of which is reviewed before it counts as done."""
     draft_review: str = ""
-    """The file that a review of a draft leaves if it has something to say."""
+    """The file that a review of a draft leaves if it asks for changes."""
     draft_budget: str = ""
     """The budget that counts the drafts which their review rejected: all but one in each visit of the stage."""
     plan_details: str = ""
@@ -171,12 +171,12 @@ class Family:
 
 
 PLAIN = Family(name="plain")
-"""A family with nothing of its own."""
+"""A family without names, files or guards of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A state machine that was checked when it was read; stages stand in the order of their file."""
+    """A state machine, checked when it was read; its stages are in the order of the file."""
 
     name: str
     description: str
@@ -191,7 +191,7 @@ class Pipeline:
     """Whether people and other programs do the work, and state operations only record it: nothing is ever owed."""
     source: str = field(default="", compare=False)
     text: str = field(default="", compare=False, repr=False)
-    """Its declaration as it was read, from which a task keeps a copy of its own."""
+    """The text of its file; each task keeps a copy."""
 
     @property
     def plans(self) -> tuple[str, ...]:
@@ -199,10 +199,10 @@ class Pipeline:
         return tuple(dict.fromkeys(stage.plan for stage in self.stages.values() if stage.plan))
 
     def stage(self, name: str) -> Stage:
-        """The stage of that name; KeyError if the pipeline has none."""
+        """Return the stage of that name. Raises KeyError."""
         return self.stages[name]
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Every role that plays in it, once, in the order of the stages."""
+        """The roles of all stages, each once, in the order of the stages."""
         return tuple(dict.fromkeys(stage.role for stage in self.stages.values() if stage.role))

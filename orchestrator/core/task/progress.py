@@ -1,4 +1,4 @@
-"""How far the work of a task is: its stages, the steps of its plan, and the tries that are left."""
+"""The progress of a task: its stages, the steps of its plan, and the tries that are left."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class StageStatus(StrEnum):
-    """How far one stage is."""
+    """The status of one stage."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -15,7 +15,7 @@ class StageStatus(StrEnum):
 
 
 class StepStatus(StrEnum):
-    """How far one step of the plan is."""
+    """The status of one step of the plan."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -35,9 +35,9 @@ class StageFacts(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
-    """How far one stage is; `visits` counts how often it was entered, `digest` identifies what was last found in it.
+    """The progress of a stage; `visits` counts how often it was entered, `digest` identifies its last results.
 
-    `facts` says what state.json shows in it beside the record itself.
+    `facts` says which facts of the task state.json shows in it.
     """
 
     status: StageStatus = StageStatus.PENDING
@@ -75,7 +75,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How often something may be tried, and was."""
+    """How often something may be tried, and how often it was tried."""
 
     limit: int
     used: int = 0

@@ -30,10 +30,10 @@ class Reply:
 class Publication:
     """`forge` is the address of the remote that is pushed to; without one nothing leaves the machine.
 
-    `round` counts the rounds of review so far, `seen` holds the marks of all comments and failed checks that were
-    taken up, `replies` those still to be answered, `hindrances` why the pull request could not be merged when it was
-    looked at last, `refusals` how often the forge refused to merge it since though nothing was seen to hinder that.
-    `asked_for_round` says that a person wants comments taken up at the next look.
+    `round` counts the rounds of review, `seen` holds the marks of all comments and failed checks that were handled,
+    `replies` the comments to be answered, and `hindrances` why the pull request could not be merged at the last look.
+    `refusals` counts how often the forge has refused to merge it since although the look found no reason.
+    `asked_for_round` says that a person wants the comments handled at the next look.
     """
 
     forge: str | None = None

@@ -1,8 +1,7 @@
 """A task as a frozen value.
 
-Three fields say where it stands, each in a vocabulary of its own: its status, the stage of its pipeline and the status
-of its agent. `next_action` is what the daemon has to see to next; obligations.py turns it into commands. What can be
-derived is not stored.
+Three fields describe its state: its status, the stage of its pipeline and the status of its agent. `next_action` is
+what the daemon has to do next; obligations.py turns it into commands. What can be derived is not stored.
 """
 
 from collections.abc import Mapping
@@ -100,7 +99,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When the task may start, and before which others."""
+    """When the task may start: its priority, the tasks that must be completed before, and the earliest time."""
 
     priority: Priority = Priority.NORMAL
     after: tuple[str, ...] = ()
@@ -109,7 +108,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """When the task was made, started and ended."""
+    """When the task was created, started and ended."""
 
     created_at: datetime
     started_at: datetime | None = None
@@ -127,11 +126,11 @@ _ADMISSION = NextAction.ADMISSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a person asked for: one ticket, one pipeline, one workspace, one state.json.
+    """One ticket that goes through one pipeline in one workspace.
 
     `seq` counts the decisions, `updated_at` is when the last one was taken. `retry_at` is when the next action is due.
-    `feedback` is what the agent left undone and is told in its next turn. `requested_changes` is what somebody asks for
-    beyond the ticket; every agent is told until the work is back where it was asked for.
+    `feedback` is what the agent's last turn lacks; its next turn repeats it. `requested_changes` is what reviewers ask
+    for beyond the ticket; every agent gets it until the work is back at the reviewed stage.
     """
 
     id: str
@@ -173,7 +172,7 @@ class Task:
         return replace(self, agent=replace(self.agent, setbacks=setbacks))
 
     def display_path(self, name: str = "") -> str:
-        """Return where a file of the task lies, as agents and people are told; nothing here opens files by it."""
+        """Return the path of a file of the task for agents and people to read; the core opens no files."""
         return f"{self.folder}/{name}" if name else self.folder
 
     @property
@@ -205,25 +204,25 @@ class Task:
 
     @property
     def waits_for_word(self) -> bool:
-        """Whether the task met a usage limit and is resumed only by a person."""
+        """Whether the task reached a usage limit and only a person can resume it."""
         limited = self.is_paused and self.agent.blocked_by is PauseReason.RATE_LIMIT
         return limited and self.retry_at is None and self.agent.setbacks.limit_waits > 0
 
     @property
     def holds_slot(self) -> bool:
-        """Whether the task takes one of the `max_agents` places; a paused one does not."""
+        """Whether the task takes one of the `max_agents` slots; a paused one does not."""
         return self.status is _IN_PROGRESS and not self.is_paused
 
     @property
     def wants_slot(self) -> bool:
-        """Whether the task would start or resume if there were a place."""
+        """Whether the task would start or resume if a slot were free."""
         if self.status is _PENDING:
             return self.next_action is _ADMISSION and not self.is_paused
         return self.status is _IN_PROGRESS and self.is_paused and self.agent.blocked_by is None
 
     @property
     def pending_requests(self) -> tuple[UserRequest, ...]:
-        """Return the requests that nobody has answered yet."""
+        """Return the unanswered requests."""
         return pending(self.requests)
 
     @property

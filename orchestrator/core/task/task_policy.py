@@ -27,11 +27,11 @@ class OnBlocked(StrEnum):
 class TaskPolicy:
     """How a task is run. Times are in seconds.
 
-    `impl_model` and `planning_model` win over what roles of those tiers use. `look_every` is how often an open pull
-    request is looked at, 0 for never; `follow_reviews` lets comments be taken up without a person's word.
+    `impl_model` and `planning_model` replace the models of these tiers. `look_every` is the interval between checks of
+    an open pull request, 0 for none; with `follow_reviews` the agent handles comments without a person's request.
 
-    `auto_resume` says whether anything goes on by itself when a usage limit that the task met is over, `latest_resume`
-    how far off that may be; `usd_after_limit` is what it may spend after the first limit it waited out.
+    `auto_resume` says whether the task resumes by itself after a usage limit, and `latest_resume` how long it may wait
+    for that; `usd_after_limit` is what it may spend after its first usage limit.
     """
 
     autonomy: Autonomy = Autonomy.AUTO

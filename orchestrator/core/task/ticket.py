@@ -19,6 +19,10 @@ class TicketType(StrEnum):
     RELEASE = "release"
 
 
+LOCAL = "local"
+"""The source of a ticket that is on no tracker."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensitiveCheck:
     """The result of the secret filter on the ticket."""
@@ -43,7 +47,7 @@ class Ticket:
 
     key: str
     type: TicketType = TicketType.FEATURE
-    source: str = "local"
+    source: str = LOCAL
     sensitive_check: SensitiveCheck | None = None
     preflight: Preflight | None = None
 

@@ -91,13 +91,10 @@ def active_limits(windows: Windows, now: datetime, margin: float, model: str | N
 
 
 def is_known(windows: Windows, name: str | None) -> bool:
-    """Return whether the state of a window is known; it is not if the window is used up without a known reset."""
+    """Return whether the state of a window is known; it is not if the window is used up without a plausible reset."""
     window = windows.get(name or "")
-    return window is not None and (window.status != "rejected" or _ends(window))
-
-
-def _ends(window: Window) -> bool:
-    """Return whether a window has a plausible reset: after it was reported, and not too far away."""
+    if window is None or window.status != "rejected":
+        return window is not None
     return window.resets_at is not None and window.seen_at < window.resets_at <= window.seen_at + FARTHEST_RESET
 
 

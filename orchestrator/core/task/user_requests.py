@@ -21,7 +21,7 @@ from orchestrator.errors import AnswerRefused
 
 LONGEST_ANSWER = 20_000
 """Characters."""
-DECIDE_YOURSELF = "nobody is here to answer; decide yourself and say in your work what you assumed"
+DECIDE_YOURSELF = "no person is available to answer; decide yourself and state in your work what you assumed"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NEVER_SET = frozenset({
     "PATH", "HOME", "USER", "SHELL", "IFS", "ENV", "BASH_ENV", "TZ", "TMPDIR", "PROMPT_COMMAND", "NODE_OPTIONS",
@@ -32,7 +32,7 @@ _NEVER_BEGINS = ("ORCHESTRATOR_", "LD_", "GIT_", "PYTHON", "CLAUDE_", "ANTHROPIC
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 """Programs read these in lower case as well."""
 POLICY = "policy"
-"""The name of who answered, if the policy of the task or the role did."""
+"""Who answered, if the policy of the task or the role did."""
 
 
 class RequestKind(StrEnum):
@@ -112,8 +112,8 @@ class BadAnswer(AnswerRefused):
 class RequestDraft:
     """What is asked, before it is recorded.
 
-    `name` is the tool, the dependency or the stage; `details` are lines for the person. `request_id` and `start`, where
-    the line stands in the agent's output, are of the CLI's own protocol.
+    `name` is the tool, the dependency or the stage. `request_id` and `start`, the offset of the line in the agent's
+    output, are set for requests of the CLI's own protocol.
     """
 
     subject: Subject
@@ -182,7 +182,7 @@ class UserRequest:
 
     @property
     def is_pending(self) -> bool:
-        """Whether nobody has answered yet."""
+        """Whether it is unanswered."""
         return self.status is RequestStatus.PENDING
 
     @property
@@ -204,7 +204,7 @@ def must_not_be_set(variable: str) -> bool:
 
 
 def pending(requests: Iterable[UserRequest]) -> tuple[UserRequest, ...]:
-    """Return the requests that nobody has answered yet, in their order."""
+    """Return the unanswered requests, in their order."""
     return tuple([request for request in requests if request.is_pending])
 
 

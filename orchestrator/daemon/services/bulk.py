@@ -25,7 +25,7 @@ class BulkService:
     async def pause_all(self, by: str) -> list[Task]:
         """Pause every task, and every one submitted later, until `resume_all`.
 
-        Pending tasks are paused first, so that none of them takes a place that becomes free.
+        Pending tasks are paused first, so that none of them takes a slot that becomes free.
         """
         self.supervisor.pause_all(by)
         tasks = [task for task in self.supervisor.tasks.values() if "pause" in allowed(task)]

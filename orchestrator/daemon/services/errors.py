@@ -38,7 +38,7 @@ class AmbiguousName(OrchestratorError):
 
     def __init__(self, name: str, candidates: Sequence[str]) -> None:
         self.candidates = tuple(candidates)
-        super().__init__(f"{name} may be any of {', '.join(candidates)}; give more of the id")
+        super().__init__(f"{name} is ambiguous: it may be any of {', '.join(candidates)}; give more of the id")
 
 
 class NoSuchFile(OrchestratorError):

@@ -30,7 +30,7 @@ class LimitedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsReport:
-    """Everything that limits work now; `places_now` are the places while a window is nearly used up."""
+    """Everything that limits work now; `places_now` are the slots while a window is nearly used up."""
 
     snapshot: SchedulerSnapshot
     active: tuple[ActiveLimit, ...]
@@ -49,14 +49,14 @@ class LimitService:
 
     def report(self) -> LimitsReport:
         """Return what limits work now."""
-        scene = self.supervisor.scene()
+        snapshot = self.supervisor.snapshot()
         return LimitsReport(
-            snapshot=scene,
-            active=tuple(_active_limits(scene)),
-            places_now=admission.places(scene),
-            spent_today=admission.spent_today(scene),
-            day_used_up=admission.day_used_up(scene),
-            tasks=tuple(_limited(task, scene) for task in scene.tasks if _is_limited(task, scene)),
+            snapshot=snapshot,
+            active=tuple(_active_limits(snapshot)),
+            places_now=admission.places(snapshot),
+            spent_today=admission.spent_today(snapshot),
+            day_used_up=admission.day_used_up(snapshot),
+            tasks=tuple(_limited(task, snapshot) for task in snapshot.tasks if _is_limited(task, snapshot)),
         )
 
     async def forget(self, window: str | None, by: str) -> LimitsReport:
@@ -64,32 +64,36 @@ class LimitService:
 
         Tasks that met it try again. Returns what limits work after that. Raises NoSuchWindow.
         """
-        scene = self.supervisor.scene()
-        if window is not None and window not in scene.windows and not admission.tasks_at_limit(scene, window):
-            known = ", ".join(escape_text(name) for name in scene.windows) or "none"
+        snapshot = self.supervisor.snapshot()
+        if window is not None and window not in snapshot.windows and not admission.tasks_at_limit(snapshot, window):
+            known = ", ".join(escape_text(name) for name in snapshot.windows) or "none"
             raise NoSuchWindow(f"no usage window {escape_text(window)} is known; known: {known}")
         self.supervisor.forget_limits(window, by)
         await self.inbox.settled()
         return self.report()
 
 
-def _active_limits(scene: SchedulerSnapshot) -> Iterator[ActiveLimit]:
-    """The limits that were announced, and one that a task met unannounced or that only a person can end."""
-    yield from active_limits(scene.windows, scene.now, scene.room.limit_margin)
-    met = admission.account_limit(scene)
+def _active_limits(snapshot: SchedulerSnapshot) -> Iterator[ActiveLimit]:
+    """Yield the limits that were announced, and one that a task met unannounced or that only a person can end."""
+    yield from active_limits(snapshot.windows, snapshot.now, snapshot.capacity.limit_margin)
+    met = admission.account_limit(snapshot)
     if met is not None:
-        yield ActiveLimit(window=f"met by {met.id}", until=met.retry_at)
+        yield ActiveLimit(window=f"hit by {met.id}", until=met.retry_at)
 
 
-def _limited(task: Task, scene: SchedulerSnapshot) -> LimitedTask:
-    limit = admission.active_limit_before(task, scene)
+def _limited(task: Task, snapshot: SchedulerSnapshot) -> LimitedTask:
+    limit = admission.active_limit_before(task, snapshot)
     announced = limit.until if limit else None
     until = task.retry_at if task.waits_for_service and task.retry_at else announced
-    return LimitedTask(task=task, why=explain(task, scene), until=until)
+    return LimitedTask(task=task, why=explain(task, snapshot), until=until)
 
 
-def _is_limited(task: Task, scene: SchedulerSnapshot) -> bool:
-    """Whether a limit, the service or a budget holds the task, even one that is only waiting for a place."""
+def _is_limited(task: Task, snapshot: SchedulerSnapshot) -> bool:
+    """Return whether a limit, the service or a budget keeps the task waiting, even one that only waits for a slot."""
     if task.is_paused and task.agent.blocked_by in _LIMITS:
         return True
-    return task.wants_slot and not admission.blockers(task, scene) and admission.block_reason(task, scene) is not None
+    return (
+        task.wants_slot
+        and not admission.blockers(task, snapshot)
+        and admission.block_reason(task, snapshot) is not None
+    )

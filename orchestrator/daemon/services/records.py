@@ -89,7 +89,7 @@ def masked_object(document: JsonObject, redact: Callable[[str], str]) -> JsonObj
 
 
 def _decisions(log: EventLog, task_id: str) -> Iterator[EventRecord]:
-    """Every decision of a task that can be read, oldest first."""
+    """Yield every decision of a task that can be read, oldest first."""
     found, cursor = log.read_task(task_id, Cursor(number=0))
     while found:
         yield from (one for one in found if isinstance(one, EventRecord))

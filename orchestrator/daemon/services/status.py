@@ -27,17 +27,17 @@ class RunningTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
-    """How the daemon is; `uptime` in seconds, sizes in bytes.
+    """How the daemon is; sizes in bytes.
 
-    `queue` waits for a place, `paused` for somebody or something else; `running` are the tasks with processes.
+    `queue` waits for a slot, `paused` for somebody or something else; `running` are the tasks with processes.
     """
 
     health: str
     pid: int
     started_at: datetime
-    uptime: float
+    uptime_seconds: float
     settings: Settings
-    room: Capacity
+    capacity: Capacity
     places_taken: int
     free_bytes: int
     decisions: int
@@ -51,12 +51,12 @@ class DaemonStatus:
 class Overview:
     """Everything at a glance: live tasks, active ones first, then paused ones, then those that wait, in order.
 
-    `waiting` counts all tasks that want a place, `more` those left out; a usage limit ends at `limited_until`.
+    `waiting` counts all tasks that want a slot, `more` those left out; a usage limit ends at `limited_until`.
     """
 
     health: str
     started_at: datetime
-    room: Capacity
+    capacity: Capacity
     places_taken: int
     waiting: int
     limited_until: datetime | None
@@ -77,26 +77,26 @@ class StatusService:
     clock: Callable[[], datetime]
 
     def is_draining(self) -> bool:
-        """Whether the daemon admits no more tasks because it stops."""
-        return self.supervisor.room.draining
+        """Return whether the daemon admits no more tasks because it stops."""
+        return self.supervisor.capacity.draining
 
     async def status(self) -> DaemonStatus:
         """Return how the daemon is, who waits and who runs."""
-        settings, scene = self.settings(), self.supervisor.scene()
-        tasks = scene.tasks
+        settings, snapshot = self.settings(), self.supervisor.snapshot()
+        tasks = snapshot.tasks
         with_run = [task for task in tasks if task.run]
         running = await asyncio.to_thread(lambda: tuple(RunningTask(task, self.usage_of(task)) for task in with_run))
         return DaemonStatus(
-            health=_health(scene.room),
+            health=_health(snapshot.capacity),
             pid=os.getpid(),
             started_at=self.started_at,
-            uptime=(self.clock() - self.started_at).total_seconds(),
+            uptime_seconds=(self.clock() - self.started_at).total_seconds(),
             settings=settings,
-            room=scene.room,
+            capacity=snapshot.capacity,
             places_taken=sum(task.holds_slot for task in tasks),
             free_bytes=shutil.disk_usage(settings.data_dir).free,
             decisions=self.supervisor.decisions,
-            counts=self._counts(scene),
+            counts=self._counts(snapshot),
             queue=tuple(waiting_queue(tasks)),
             paused=tuple(task for task in tasks if task.is_paused and not task.wants_slot),
             running=running,
@@ -104,35 +104,37 @@ class StatusService:
 
     async def overview(self, limit: int) -> Overview:
         """Return everything at a glance, with at most `limit` tasks."""
-        scene = self.supervisor.scene()
-        limited, tasks = account_limit(scene), _in_order(scene)
-        explained = await asyncio.to_thread(lambda: tuple((task, explain(task, scene)) for task in tasks[:limit]))
+        snapshot = self.supervisor.snapshot()
+        limited, tasks = account_limit(snapshot), _in_order(snapshot)
+        explained = await asyncio.to_thread(lambda: tuple((task, explain(task, snapshot)) for task in tasks[:limit]))
         return Overview(
-            health=_health(scene.room),
+            health=_health(snapshot.capacity),
             started_at=self.started_at,
-            room=scene.room,
+            capacity=snapshot.capacity,
             places_taken=sum(task.holds_slot for task in tasks),
-            waiting=len(waiting_queue(scene.tasks)),
+            waiting=len(waiting_queue(snapshot.tasks)),
             limited_until=limited.retry_at if limited else None,
-            counts=self._counts(scene),
+            counts=self._counts(snapshot),
             tasks=explained,
             more=max(0, len(tasks) - limit),
         )
 
-    def _counts(self, scene: SchedulerSnapshot) -> Mapping[TaskStatus, int]:
-        return Counter([*(task.status for task in scene.tasks), *self.supervisor.ended.values()])
+    def _counts(self, snapshot: SchedulerSnapshot) -> Mapping[TaskStatus, int]:
+        return Counter([*(task.status for task in snapshot.tasks), *self.supervisor.ended.values()])
 
 
-def _health(room: Capacity) -> str:
-    """Whether tasks can start: ok, paused, pressure or draining."""
-    return "draining" if room.draining else "pressure" if room.pressure else "paused" if room.paused_by else "ok"
+def _health(capacity: Capacity) -> str:
+    """Return whether tasks can start: ok, paused, pressure or draining."""
+    if capacity.draining:
+        return "draining"
+    return "pressure" if capacity.pressure else "paused" if capacity.paused_by else "ok"
 
 
-def _in_order(scene: SchedulerSnapshot) -> list[Task]:
-    """Active tasks, paused ones, then those that wait for a place in the order in which they get one."""
-    waiting = waiting_queue(scene.tasks)
+def _in_order(snapshot: SchedulerSnapshot) -> list[Task]:
+    """Return active tasks, paused ones, then those that wait for a slot in the order in which they get one."""
+    waiting = waiting_queue(snapshot.tasks)
     others = sorted(
-        (task for task in scene.tasks if not task.wants_slot),
+        (task for task in snapshot.tasks if not task.wants_slot),
         key=lambda task: (not task.holds_slot, task.timing.created_at, task.id),
     )
     return [*others, *waiting]

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from orchestrator.core.events.events import TaskSubmitted
 from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import LOCAL
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
 from orchestrator.integrations.tickets.text.ticket import Requirement
@@ -50,7 +51,8 @@ class SubmissionService:
         try:
             task = await asyncio.to_thread(self.with_forge, task)
             async with self._one_at_a_time:
-                if requirement.tracker is not None and not submission.again:
+                is_named = requirement.tracker is not None or submission.ticket or requirement.key
+                if is_named and not submission.again:
                     self._refuse_duplicate(requirement, task)
                 task = await self.inbox.submit(TaskSubmitted(at=self.clock(), task=task, by=by))
         except Exception:
@@ -60,15 +62,13 @@ class SubmissionService:
         return self.supervisor.tasks.get(task.id, task)
 
     def _refuse_duplicate(self, requirement: Requirement, new: Task) -> None:
-        """Refuse a second live task of the same ticket; text that a person submits is always a ticket of its own."""
+        """Refuse a second live task of the same ticket: from the same tracker, or a text under the ticket's key."""
         for task in self.supervisor.tasks.values():
-            same = (task.ticket.source, task.ticket.key, task.source.repo) == (
-                new.ticket.source,
-                new.ticket.key,
-                new.source.repo,
-            )
-            if same and not task.status.is_final:
+            is_same = (task.ticket.key, task.source.repo) == (new.ticket.key, new.source.repo)
+            sources = {task.ticket.source, new.ticket.source}
+            if is_same and (len(sources) == 1 or LOCAL in sources) and not task.status.is_final:
+                ticket = requirement.url or new.ticket.key
                 raise AlreadyActive(
-                    f"{requirement.url} already has a task in this repository: {task.id} ({task.status.value}); "
+                    f"{ticket} already has a task in this repository: {task.id} ({task.status.value}); "
                     f"look at it with `orchestrator show {task.id}`, or submit with --again for a second one"
                 )

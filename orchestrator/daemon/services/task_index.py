@@ -36,6 +36,7 @@ class TaskIndex:
         self._ended: dict[str, TaskSummary] = {}
         self._is_read = False
         self._reading = asyncio.Lock()
+        self._without_run: dict[str, asyncio.Event] = {}
 
     async def all_tasks(self) -> list[ListedTask]:
         """Return all tasks, newest first; live ones whole."""
@@ -68,12 +69,20 @@ class TaskIndex:
             raise AmbiguousName(name, [one.id for one in found[:10]])
         raise NoSuchTask(f"there is no task {name}; `orchestrator tasks` lists all")
 
+    async def wait_for_end(self, task_id: str) -> None:
+        """Wait until no process of the task is left."""
+        task = self._supervisor.tasks.get(task_id)
+        if task is not None and task.run is not None:
+            await self._without_run.setdefault(task_id, asyncio.Event()).wait()
+
     def forget(self, task_id: str) -> None:
         """Drop a deleted task."""
         self._ended.pop(task_id, None)
 
     def on_decision(self, task: Task, _: Event) -> None:
-        """Keep the line of a task that has just ended."""
+        """Keep the line of a task that has just ended, and wake who waits for its processes."""
+        if task.run is None and task.id in self._without_run:
+            self._without_run.pop(task.id).set()
         if task.id not in self._supervisor.tasks:
             self._ended[task.id] = summary_of(task)
 

@@ -29,7 +29,11 @@ from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import Store
 from orchestrator.supervisor.supervisor import Supervisor
+from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.workspace import Workspace
+
+LONGEST_END = 60.0
+"""Seconds that an archival or a deletion waits for the processes of a task to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,7 @@ class TaskQuery:
     `cursor` is the `next_cursor` of the page before.
     """
 
-    statuses: tuple[TaskStatus, ...] = ()
+    status: tuple[TaskStatus, ...] = ()
     repo: Path | None = None
     all: bool = False
     limit: int = 50
@@ -68,6 +72,7 @@ class TaskService:
     inbox: Inbox
     store: Store
     workspace: Workspace
+    checkpoints: Checkpoints
     secrets: ProvidedSecrets
     clock: Callable[[], datetime]
 
@@ -134,23 +139,41 @@ class TaskService:
         return await self.inbox.request(task.id, RoundRequested(at=self.clock(), by=by))
 
     async def archive(self, name: str, by: str) -> Task:
-        """Archive an ended task: lists leave it out and its worktree is removed; everything else is kept."""
-        task = await self.index.find(name)
-        require("archive", task)
-        loaded = await asyncio.to_thread(self.store.load, task.id, keep_open=True)
+        """Archive an ended task: lists leave it out and its worktree is removed; everything else is kept.
+
+        What is in the worktree becomes a pinned checkpoint first. Raises NothingSaved if that is impossible.
+        """
+        task = await self._ended(name, "archive")
+        await self.checkpoints.save_ended(await self._opened(task.id))
         event = ArchiveRequested(at=self.clock(), by=by)
-        archived = await self.inbox.request(task.id, event, ended=loaded.task)
+        archived = await self.inbox.request(task.id, event, ended=await self._opened(task.id))
         await asyncio.to_thread(self._remove_worktree, archived)
         return archived
 
     async def delete(self, name: str) -> None:
         """Delete a draft or an ended task with all its files; commits stay in the repository they were delivered to."""
-        task = await self.index.find(name)
-        require("delete", self.supervisor.tasks.get(task.id, task))
+        task = await self._ended(name, "delete")
         self.supervisor.forget(task.id)
         await asyncio.to_thread(self._remove_worktree, task)
         await asyncio.to_thread(self.store.delete, task.id)
         self.index.forget(task.id)
+
+    async def _ended(self, name: str, action: str) -> Task:
+        """Return a task that allows the action, once its processes have ended. Raises InvalidTransition."""
+        task = await self.index.find(name)
+        require(action, self.supervisor.tasks.get(task.id, task))
+        if task.status is TaskStatus.DRAFT:
+            return task
+        try:
+            await asyncio.wait_for(self.index.wait_for_end(task.id), LONGEST_END)
+        except TimeoutError:
+            raise InvalidTransition(action, task.status, task.stage, (), "its processes have not ended yet") from None
+        return await self.index.find(task.id)
+
+    async def _opened(self, task_id: str) -> Task:
+        """Return an ended task with its files open for one more decision."""
+        loaded = await asyncio.to_thread(self.store.load, task_id, keep_open=True)
+        return loaded.task
 
     async def _request(self, name: str, action: str, event: Event, is_done: Callable[[Task], bool]) -> Task:
         """Have the event decided; where it is refused, `is_done` tells whether the task already is as requested."""
@@ -176,8 +199,8 @@ def _fits(one: ListedTask, query: TaskQuery) -> bool:
         return False
     if query.repo is not None and (one.source.repo if isinstance(one, Task) else one.repo) != str(query.repo):
         return False
-    if query.statuses:
-        return one.status in query.statuses
+    if query.status:
+        return one.status in query.status
     return query.all or one.status is not TaskStatus.ARCHIVED
 
 

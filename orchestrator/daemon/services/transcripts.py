@@ -61,7 +61,9 @@ class TranscriptService:
     async def attempts(self, name: str) -> list[Attempt]:
         """Return every agent of a task, oldest first."""
         task = await self.index.find(name)
-        return await asyncio.to_thread(_attempts, self.files, task.id)
+        numbers = await asyncio.to_thread(self.files.attempts, task.id)
+        folders = [self.files.run_folder(task.id, f"{AGENTS}/{number}") for number in numbers]
+        return await asyncio.to_thread(lambda: list(map(_attempt, folders)))
 
     async def transcript(self, name: str, attempt: int, offset: int, *, raw: bool) -> Transcript:
         """Return a page of what an agent said and did from an offset on. Raises NoSuchFile."""
@@ -76,7 +78,7 @@ class TranscriptService:
 def rendered(event: agent_events.AgentEvent) -> KindAndText | None:  # noqa: C901, PLR0912 - one line per event
     """Return what a person wants to read of an event; None for liveness and protocol events."""
     match event:
-        case agent_events.SessionStarted():
+        case agent_events.SessionOpened():
             return "session", f"{event.model}, CLI {event.version}, session {event.session_id}"
         case agent_events.Text():
             return ("error" if event.error else "text"), event.text
@@ -98,7 +100,7 @@ def rendered(event: agent_events.AgentEvent) -> KindAndText | None:  # noqa: C90
             return (
                 ("limit", f"{window}: {event.status}") if event.status is not agent_events.LimitStatus.ALLOWED else None
             )
-        case agent_events.TurnFinished():
+        case agent_events.TurnResult():
             calls = "1 model call" if event.num_turns == 1 else f"{event.num_turns} model calls"
             return "turn", f"{event.outcome}, {event.reason}, {calls}, ${event.cost_usd:.2f}"
         case agent_events.Noise():
@@ -117,14 +119,10 @@ def rendered(event: agent_events.AgentEvent) -> KindAndText | None:  # noqa: C90
             assert_never(event)
 
 
-def _attempts(files: TaskFiles, task_id: str) -> list[Attempt]:
-    return [_attempt(files.run_folder(task_id, f"{AGENTS}/{number}"), number) for number in files.attempts(task_id)]
-
-
-def _attempt(folder: Path, number: int) -> Attempt:
+def _attempt(folder: Path) -> Attempt:
     alive = is_alive(folder)
     return Attempt(
-        attempt=number,
+        attempt=int(folder.name),
         alive=alive,
         ended=not alive and has_begun(folder),
         transcript_bytes=sum(path.stat().st_size for path in folder.glob("*".join(STDOUT))),
@@ -138,13 +136,13 @@ def _page(folder: Path, offset: int, raw: bool) -> Transcript:
     entries = tuple(
         TranscriptLine(at, kind, text)
         for at, line in _lines(chunk, offset)
-        for kind, text in (_raw(line) if raw else _parsed(line))
+        for kind, text in ([("raw", line.decode("utf-8", "replace"))] if raw else _parsed(line))
     )
     return Transcript(attempt=int(folder.name), entries=entries, next_offset=after, ended=ended and not chunk)
 
 
 def _lines(chunk: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
-    """The lines of a chunk and where each begins; of a line longer than a page there is only a stretch."""
+    """Yield the lines of a chunk and where each begins; of a line longer than a page there is only a stretch."""
     for line in chunk.split(b"\n"):
         if line:
             yield offset, line
@@ -155,7 +153,3 @@ def _parsed(line: bytes) -> list[KindAndText]:
     if len(line) == PAGE:
         return [("noise", f"a line longer than {PAGE // 1024} KiB is left out")]
     return [entry for event in _parser.parse(line) if (entry := rendered(event)) is not None]
-
-
-def _raw(line: bytes) -> list[KindAndText]:
-    return [("raw", line.decode("utf-8", "replace"))]

@@ -191,7 +191,7 @@ class UserRequestService:
         return TaskRequest(task=task, request=task.requests[number - 1])
 
     async def _request(self, found: TaskRequest, event: AskAnswered) -> Task:
-        """The task after an answer; one that has ended takes none."""
+        """Return the task after an answer; one that has ended takes none."""
         if found.task.id in self.supervisor.tasks:
             return await self.inbox.request(found.task.id, event)
         if found.request.is_pending:

@@ -1,9 +1,8 @@
 """The HTTP client as forges use it: blocking, with lists that come in pages."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TypeVar
 
 from orchestrator.formats.codec import Json, JsonObject, time_of
 from orchestrator.formats.fields import list_of, object_of, text_of
@@ -11,8 +10,6 @@ from orchestrator.integrations.credentials import Credentials
 from orchestrator.integrations.errors import Refused, UnfitAnswer
 from orchestrator.integrations.http import HttpClient, Method, Params, Patience
 from orchestrator.redaction.display import escape_text
-
-T = TypeVar("T")
 
 PATIENCE = Patience(request=300.0, tries=1, redirects=0)
 """Nothing is repeated here: the publisher waits and repeats the whole effect, and can be cancelled meanwhile.
@@ -49,18 +46,18 @@ class ForgeClient:
 
     def close(self) -> None:
         """Close the connections."""
-        self._run(self._http.aclose())
+        self._loop.run(self._http.aclose())
         self._loop.close()
 
-    def ask(self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None) -> Json:
+    def request(self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None) -> Json:
         """Return the answer to one request; `path` is below the API, or an address on the same server."""
-        return self._run(self._http.ask(method, path, body, params))
+        return self._loop.run(self._http.request(method, path, body, params))
 
     def pages(self, path: str, params: Params | None = None) -> Iterator[JsonObject]:
         """Return every item of a list, page by page. Raises Refused for more than 5,000 of them."""
         asked: Params | None = {**(params or {}), "per_page": PER_PAGE}
         for _ in range(MOST_PAGES):
-            response = self._run(self._http.send("GET", path, params=asked))
+            response = self._loop.run(self._http.send("GET", path, params=asked))
             yield from map(object_of, list_of(self._http.parse(response)))
             following = response.links.get("next", {}).get("url")
             if following is None:
@@ -70,10 +67,7 @@ class ForgeClient:
 
     def tail(self, path: str, size: int) -> str:
         """Return the last `size` bytes of a log, "" where it cannot be read."""
-        return self._run(self._http.tail(path, size))
-
-    def _run(self, request: Coroutine[None, None, T]) -> T:
-        return self._loop.run(request)
+        return self._loop.run(self._http.tail(path, size))
 
 
 def objects_of(value: Json) -> list[JsonObject]:

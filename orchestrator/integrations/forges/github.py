@@ -1,6 +1,6 @@
 """GitHub and GitHub Enterprise: REST where possible, GraphQL for the rest; github_answers.py translates answers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from orchestrator.core.events.forge import (
@@ -21,27 +21,27 @@ from orchestrator.integrations.forges import github_answers as reading
 from orchestrator.integrations.forges.client import LONG, TAIL, ForgeClient, name_of, number_of, objects_of
 from orchestrator.integrations.forges.protocol import HeadMoved
 from orchestrator.integrations.forges.pull_requests import (
-    existing_for,
+    DraftOpener,
+    comments_of_writers,
     merged_commit,
     must_be_mergeable,
     refusal_of,
-    under_key,
 )
-from orchestrator.integrations.forges.remote import Kind, Remote
-from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, same, with_marker
+from orchestrator.integrations.forges.remote import ForgeKind, Remote
+from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, with_marker
 from orchestrator.integrations.http import Method, Params
 
 _WRITERS = frozenset({"admin", "maintain", "write"})
 _API_VERSION = "2022-11-28"
 
 
-class GitHub:
-    """One repository on GitHub; `api` is given if it is not at its usual place."""
+class GitHub(DraftOpener):
+    """One repository on GitHub; `api` is given if it is not at its usual address."""
 
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
         self._path = remote.path
         self._owner, _, self._name = remote.path.partition("/")
-        base = (api or remote.api(Kind.GITHUB)).rstrip("/")
+        base = (api or remote.api(ForgeKind.GITHUB)).rstrip("/")
         self._graphql = base.removesuffix("/v3") + "/graphql"
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": _API_VERSION}
         self._http = ForgeClient(base, login, headers)
@@ -49,25 +49,6 @@ class GitHub:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
-
-    def open(self, draft: PullRequestDraft) -> PullRequest:
-        """The pull request of the draft: found and brought up to date, or new."""
-        body = with_marker(draft.key, draft.body)
-        found = existing_for(self._of(draft.head, "open"), draft)
-        if found is not None:
-            return self._updated(found, body)
-        ended = under_key(self._of(draft.head, "closed"), draft)
-        if ended is not None:
-            return ended
-        wanted: JsonObject = {"title": one_line(draft.title), "body": body, "head": draft.head, "base": draft.base}
-        try:
-            made = self._repo("POST", "/pulls", wanted)
-        except Declined:  # it may have been opened since the search
-            found = existing_for(self._of(draft.head, "open"), draft)
-            if found is None:
-                raise
-            return self._updated(found, body)
-        return reading.pull_of(object_of(made))
 
     def add_labels(self, number: int, labels: tuple[str, ...]) -> None:
         """Add the labels that it does not have."""
@@ -104,21 +85,14 @@ class GitHub:
             self._http.pages(f"/repos/{self._path}/{place}")
             for place in (f"pulls/{number}/comments", f"pulls/{number}/reviews", f"issues/{number}/comments")
         )
-        found = [
-            *self._comments(CommentKind.THREAD, threads),
-            *self._comments(CommentKind.REVIEW, filter(reading.asks_for_something, reviews)),
-            *self._comments(CommentKind.CONVERSATION, conversation),
-        ]
-        heard: dict[str, bool] = {}
-        kept = []
-        for comment, root in found:
-            if key_of(comment.body) is not None or root in resolved or not comment.body.strip():
-                continue
-            if comment.author not in heard:
-                heard[comment.author] = self._may_write(comment.author)
-            if heard[comment.author]:
-                kept.append(comment)
-        return tuple(sorted(kept, key=lambda comment: comment.at))
+        listed = {
+            CommentKind.THREAD: threads,
+            CommentKind.REVIEW: filter(reading.asks_for_something, reviews),
+            CommentKind.CONVERSATION: conversation,
+        }
+        found = (reading.comment_of(kind, item) for kind, items in listed.items() for item in items)
+        unresolved = ((comment, comment.author) for comment, root in found if root not in resolved)
+        return comments_of_writers(unresolved, self._may_write)
 
     def state(self, number: int) -> PullState:
         """Return what decides whether it may be merged."""
@@ -178,45 +152,54 @@ class GitHub:
         self._repo("DELETE", f"/git/refs/heads/{name}")
 
     def _repo(self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None) -> Json:
-        return self._http.ask(method, f"/repos/{self._path}{path}", body, params)
+        return self._http.request(method, f"/repos/{self._path}{path}", body, params)
 
     def _asked_of(self, query: str, variables: Mapping[str, Json]) -> JsonObject:
         """Return GraphQL's answer about the repository."""
         body: JsonObject = {"query": query, "variables": {"owner": self._owner, "name": self._name, **variables}}
-        data = reading.data_of(object_of(self._http.ask("POST", self._graphql, body)), self._path)
+        data = reading.data_of(object_of(self._http.request("POST", self._graphql, body)), self._path)
         return object_of(data.get("repository"))
 
     def _of(self, head: str, status: str) -> list[PullRequest]:
-        """The pull requests from a branch of the repository, into any base."""
+        """Return the pull requests from a branch of the repository, into any base."""
         params: Params = {"head": f"{self._owner}:{head}", "state": status}
         listed = self._http.pages(f"/repos/{self._path}/pulls", params)
         pulls = [reading.pull_of(item) for item in listed if self._is_own(item)]
         return [pull for pull in pulls if pull.head == head]
 
+    def _open_ones(self, head: str) -> list[PullRequest]:
+        return self._of(head, "open")
+
+    def _ended_ones(self, head: str) -> list[PullRequest]:
+        return self._of(head, "closed")
+
+    def _created(self, draft: PullRequestDraft, title: str, body: str) -> PullRequest:
+        wanted: JsonObject = {"title": title, "body": body, "head": draft.head, "base": draft.base}
+        return reading.pull_of(object_of(self._repo("POST", "/pulls", wanted)))
+
+    def _with_body(self, number: int, body: str) -> PullRequest:
+        return reading.pull_of(object_of(self._repo("PATCH", f"/pulls/{number}", {"body": body})))
+
     def _is_own(self, pull: JsonObject) -> bool:
-        """Whether its branch is one of this repository and not of a fork."""
+        """Return whether its branch is one of this repository and not of a fork."""
         head = object_of(object_of(pull.get("head")).get("repo"))
         return text_of(head.get("full_name")).lower() == self._path.lower()
 
     def _pull(self, number: int) -> PullRequest:
         return reading.pull_of(object_of(self._repo("GET", f"/pulls/{number}")))
 
-    def _updated(self, pull: PullRequest, body: str) -> PullRequest:
-        if same(pull.body, body):
-            return pull
-        return reading.pull_of(object_of(self._repo("PATCH", f"/pulls/{pull.number}", {"body": body})))
-
     def _said(self, path: str, key: str) -> bool:
-        """Whether this account has posted something with this key there."""
-        items = [item for item in self._http.pages(f"/repos/{self._path}{path}") if _key(item) == key]
+        """Return whether this account has posted something with this key there."""
+        posted = self._http.pages(f"/repos/{self._path}{path}")
+        items = [item for item in posted if key_of(text_of(item.get("body"), LONG)) == key]
         return bool(items) and self._viewer() in map(_login, items)
 
     def _viewer(self) -> str:
-        answer = object_of(self._http.ask("POST", self._graphql, {"query": "query{viewer{login}}"}))
+        answer = object_of(self._http.request("POST", self._graphql, {"query": "query{viewer{login}}"}))
         return name_of(reading.data_of(answer, self._path).get("viewer"), "login").removesuffix("[bot]")
 
     def _threads(self, number: int) -> list[JsonObject]:
-        """The review threads."""
+        """Return the review threads."""
         return self._pages_of(reading.THREADS, {"number": number}, ("pullRequest", "reviewThreads"))
 
     def _checks(self, sha: str) -> tuple[ForgeCheck, ...]:
@@ -224,7 +207,7 @@ class GitHub:
         return tuple(map(reading.check_of, reading.newest(rows)))
 
     def _pages_of(self, query: str, variables: Mapping[str, Json], way: tuple[str, ...]) -> list[JsonObject]:
-        """All nodes of the connection at the end of a path of fields."""
+        """Return all nodes of the connection at the end of a path of fields."""
         rows: list[JsonObject] = []
         after: str | None = None
         for _ in range(reading.MOST_PAGES):
@@ -237,11 +220,6 @@ class GitHub:
                 return rows
             after = text_of(page.get("endCursor"))
         raise Refused(f"{self._path} has more than {reading.MOST} things to look at in one place")
-
-    @staticmethod
-    def _comments(kind: CommentKind, listed: Iterable[JsonObject]) -> list[tuple[Comment, int]]:
-        """The comments of one kind, each with the id of its thread's first comment."""
-        return [reading.comment_of(kind, item) for item in listed]
 
     def _may_write(self, login: str) -> bool:
         if not login or login.endswith("[bot]"):
@@ -261,10 +239,6 @@ class GitHub:
             parts = (text_of(output.get(name), LONG) for name in ("title", "summary", "text"))
             return "\n".join(filter(None, parts))[-TAIL:]
         return ""
-
-
-def _key(item: JsonObject) -> str | None:
-    return key_of(text_of(item.get("body"), LONG))
 
 
 def _login(item: JsonObject) -> str:

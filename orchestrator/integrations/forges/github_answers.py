@@ -51,19 +51,19 @@ def data_of(answer: JsonObject, repository: str) -> JsonObject:
     errors = objects_of(answer.get("errors"))
     if not errors:
         return object_of(answer.get("data"))
-    told = escape_text("; ".join(text_of(error.get("message")) for error in errors), 500)
+    message = escape_text("; ".join(text_of(error.get("message")) for error in errors), 500)
     kinds = {text_of(error.get("type")) for error in errors}
-    if "RATE_LIMITED" in kinds or "rate limit" in told.lower():
-        raise Busy(f"GitHub's rate limit is used up: {told}")
-    if "something went wrong" in told.lower():
-        raise Unreachable(f"GitHub failed on a query: {told}")
+    if "RATE_LIMITED" in kinds or "rate limit" in message.lower():
+        raise Busy(f"GitHub's rate limit is used up: {message}")
+    if "something went wrong" in message.lower():
+        raise Unreachable(f"GitHub failed on a query: {message}")
     if "NOT_FOUND" in kinds:
-        raise NotFound(f"{repository}: {told}; look whether it is there and this account may see it")
+        raise NotFound(f"{repository}: {message}; check that it exists and that this account may see it")
     if kinds & {"FORBIDDEN", "INSUFFICIENT_SCOPES"}:
         raise AccessDenied(
-            f"{repository}: {told}; let this account, or its token, read pull requests, checks and actions"
+            f"{repository}: {message}; let this account, or its token, read pull requests, checks and actions"
         )
-    raise Refused(f"GitHub refused a query about {repository}: {told}")
+    raise Refused(f"GitHub refused a query about {repository}: {message}")
 
 
 def pull_of(item: JsonObject) -> PullRequest:
@@ -143,7 +143,7 @@ def newest(rows: Iterable[JsonObject]) -> list[JsonObject]:
 
 
 def _check_key(row: JsonObject) -> tuple[str, ...]:
-    """What identifies a check over its runs; jobs of several workflows may share a name."""
+    """Return what identifies a check over its runs; jobs of several workflows may share a name."""
     suite = object_of(row.get("checkSuite"))
     run = object_of(suite.get("workflowRun"))
     of = (object_of(suite.get("app")).get("databaseId"), object_of(run.get("workflow")).get("databaseId"))
@@ -182,7 +182,7 @@ def comment_of(kind: CommentKind, item: JsonObject) -> tuple[Comment, int]:
 
 
 def _root_of(thread: JsonObject) -> int | None:
-    """The id of a thread's first comment, from its URL: GraphQL's own field for it is a 32-bit integer."""
+    """Return the id of a thread's first comment, from its URL: GraphQL's own field for it is a 32-bit integer."""
     first = objects_of(object_of(thread.get("comments")).get("nodes"))
     match = _DISCUSSION.search(text_of(first[0].get("url"), URL)) if first else None
     return int(match[1]) if match else None

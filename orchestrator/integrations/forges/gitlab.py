@@ -20,62 +20,37 @@ from orchestrator.integrations.forges import gitlab_answers as reading
 from orchestrator.integrations.forges.client import LONG, TAIL, ForgeClient, name_of, number_of, objects_of
 from orchestrator.integrations.forges.protocol import HeadMoved
 from orchestrator.integrations.forges.pull_requests import (
-    existing_for,
+    DraftOpener,
+    comments_of_writers,
     merged_commit,
     must_be_mergeable,
     refusal_of,
-    under_key,
 )
-from orchestrator.integrations.forges.remote import Kind, Remote
-from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, same, with_marker
+from orchestrator.integrations.forges.remote import ForgeKind, Remote
+from orchestrator.integrations.forges.texts import key_of, neutralize, one_line, with_marker
 from orchestrator.integrations.http import Method, Params
 
 _DEVELOPER = 30
 """The lowest access level that may push."""
 
 
-class GitLab:
-    """One project on GitLab; `api` is given if it is not at its usual place."""
+class GitLab(DraftOpener):
+    """One project on GitLab; `api` is given if it is not at its usual address."""
 
     def __init__(self, remote: Remote, login: Credentials, api: str | None = None) -> None:
-        self._web = remote.path
         self._project = f"/projects/{quote(remote.path, safe='')}"
-        self._http = ForgeClient(api or remote.api(Kind.GITLAB), login)
+        self._http = ForgeClient(api or remote.api(ForgeKind.GITLAB), login)
 
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
-
-    def open(self, draft: PullRequestDraft) -> PullRequest:
-        """The merge request of the draft: found and brought up to date, or new."""
-        body = with_marker(draft.key, draft.body)
-        found = existing_for(self._of(draft.head, "opened"), draft)
-        if found is not None:
-            return self._updated(found, body)
-        ended = under_key((*self._of(draft.head, "merged"), *self._of(draft.head, "closed")), draft)
-        if ended is not None:
-            return ended
-        wanted: JsonObject = {
-            "source_branch": draft.head,
-            "target_branch": draft.base,
-            "title": one_line(draft.title),
-            "description": body,
-        }
-        try:
-            made = self._ask("POST", "/merge_requests", wanted)
-        except Declined:  # it may have been opened since the search
-            found = existing_for(self._of(draft.head, "opened"), draft)
-            if found is None:
-                raise
-            return self._updated(found, body)
-        return reading.pull_of(object_of(made))
 
     def add_labels(self, number: int, labels: tuple[str, ...]) -> None:
         """Add missing labels; a comma would split one into two."""
         there = self._pull(number).labels
         missing = [label for label in (name.replace(",", " ") for name in labels) if label not in there]
         if missing:
-            self._ask("PUT", f"/merge_requests/{number}", {"add_labels": ",".join(missing)})
+            self._request("PUT", f"/merge_requests/{number}", {"add_labels": ",".join(missing)})
 
     def reply(self, number: int, comment_id: str, key: str, text: str) -> None:
         """Answer a comment in its thread or, where it has none, in the conversation, once per key."""
@@ -92,7 +67,7 @@ class GitLab:
 
     def request_review(self, number: int, users: tuple[str, ...]) -> None:
         """Ask those of the users for a review who were not asked yet."""
-        merge_request = object_of(self._ask("GET", f"/merge_requests/{number}"))
+        merge_request = object_of(self._request("GET", f"/merge_requests/{number}"))
         asked = {
             name_of(user, "username").lower(): user.get("id") for user in objects_of(merge_request.get("reviewers"))
         }
@@ -100,31 +75,23 @@ class GitLab:
         missing = [user for user in users if user.lower() not in {*asked, author}]
         if missing:
             ids: list[Json] = [*asked.values(), *map(self._user, missing)]
-            self._ask("PUT", f"/merge_requests/{number}", {"reviewer_ids": ids})
+            self._request("PUT", f"/merge_requests/{number}", {"reviewer_ids": ids})
 
     def open_comments(self, number: int) -> tuple[Comment, ...]:
         """Return comments to answer, earliest first."""
         head = self._pull(number)
-        heard: dict[str, bool] = {}
-        kept = []
-        for note in (note for discussion in self._discussions(number) for note in reading.open_notes(discussion)):
-            comment = reading.comment_of(note, head)
-            if key_of(comment.body) is not None or not comment.body.strip():
-                continue
-            if comment.author not in heard:
-                heard[comment.author] = self._may_write(object_of(note.get("author")))
-            if heard[comment.author]:
-                kept.append(comment)
-        return tuple(sorted(kept, key=lambda comment: comment.at))
+        notes = (note for discussion in self._discussions(number) for note in reading.open_notes(discussion))
+        found = ((reading.comment_of(note, head), object_of(note.get("author"))) for note in notes)
+        return comments_of_writers(found, self._may_write)
 
     def state(self, number: int) -> PullState:
         """Return what decides whether it may be merged."""
-        whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
+        whole = object_of(self._request("GET", f"/merge_requests/{number}"))
         pull = reading.pull_of(whole)
         discussions = self._discussions(number)
-        versions = objects_of(self._ask("GET", f"/merge_requests/{number}/versions"))
-        approvals = object_of(self._ask("GET", f"/merge_requests/{number}/approvals"))
-        reviewers = objects_of(self._ask("GET", f"/merge_requests/{number}/reviewers"))
+        versions = objects_of(self._request("GET", f"/merge_requests/{number}/versions"))
+        approvals = object_of(self._request("GET", f"/merge_requests/{number}/approvals"))
+        reviewers = objects_of(self._request("GET", f"/merge_requests/{number}/reviewers"))
         mergeable, obstacle = reading.mergeable_of(whole)
         notes = [note for discussion in discussions for note in objects_of(discussion.get("notes"))]
         since = reading.pushed_at(versions, pull.head_sha)
@@ -145,7 +112,7 @@ class GitLab:
 
     def merge(self, number: int, title: str, body: str, expected_head: str) -> str:
         """Squash and merge exactly this head; the commit of that merge."""
-        whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
+        whole = object_of(self._request("GET", f"/merge_requests/{number}"))
         pull = reading.pull_of(whole)
         stands = merged_commit(pull, expected_head)
         if stands is not None:
@@ -155,7 +122,7 @@ class GitLab:
         wanted: JsonObject = {"sha": expected_head, "squash": True, "squash_commit_message": message}
         wanted["should_remove_source_branch"] = False
         try:
-            done = reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{number}/merge", wanted)))
+            done = reading.pull_of(object_of(self._request("PUT", f"/merge_requests/{number}/merge", wanted)))
         except AuthenticationFailed as error:  # GitLab answers 401 to an account that may not merge into this branch
             raise AccessDenied(f"this account may not merge {pull.url}; let it, or merge there by hand") from error
         except Declined as error:
@@ -164,36 +131,45 @@ class GitLab:
 
     def delete_branch(self, number: int) -> None:
         """Delete the source branch of a merged merge request, unless it has other commits."""
-        whole = object_of(self._ask("GET", f"/merge_requests/{number}"))
+        whole = object_of(self._request("GET", f"/merge_requests/{number}"))
         pull = reading.pull_of(whole)
         if pull.status is not PullStatus.MERGED or not reading.is_own(whole):
             raise Refused(f"the branch of {pull.url} stays: it was not merged, or belongs to another project")
         path = f"/repository/branches/{quote(pull.head, safe='')}"
         try:
-            there = object_of(self._ask("GET", path))
+            there = object_of(self._request("GET", path))
         except NotFound:
             return
         if name_of(there.get("commit"), "id") != pull.head_sha:
             raise HeadMoved(f"the branch of {pull.url} stays: it has commits that were not merged")
-        self._ask("DELETE", path)
+        self._request("DELETE", path)
 
-    def _ask(self, method: Method, path: str, body: JsonObject | None = None) -> Json:
-        return self._http.ask(method, self._project + path, body)
+    def _request(self, method: Method, path: str, body: JsonObject | None = None) -> Json:
+        return self._http.request(method, self._project + path, body)
 
     def _of(self, head: str, status: str) -> list[PullRequest]:
-        """The merge requests from a branch of the project, whatever they aim at."""
+        """Return the merge requests from a branch of the project, whatever they aim at."""
         params: Params = {"source_branch": head, "state": status}
         listed = self._http.pages(f"{self._project}/merge_requests", params)
         pulls = [reading.pull_of(item) for item in listed if reading.is_own(item)]
         return [pull for pull in pulls if pull.head == head]
 
-    def _pull(self, number: int) -> PullRequest:
-        return reading.pull_of(object_of(self._ask("GET", f"/merge_requests/{number}")))
+    def _open_ones(self, head: str) -> list[PullRequest]:
+        return self._of(head, "opened")
 
-    def _updated(self, pull: PullRequest, body: str) -> PullRequest:
-        if same(pull.body, body):
-            return pull
-        return reading.pull_of(object_of(self._ask("PUT", f"/merge_requests/{pull.number}", {"description": body})))
+    def _ended_ones(self, head: str) -> list[PullRequest]:
+        return [*self._of(head, "merged"), *self._of(head, "closed")]
+
+    def _created(self, draft: PullRequestDraft, title: str, body: str) -> PullRequest:
+        branches: JsonObject = {"source_branch": draft.head, "target_branch": draft.base}
+        made = self._request("POST", "/merge_requests", {**branches, "title": title, "description": body})
+        return reading.pull_of(object_of(made))
+
+    def _with_body(self, number: int, body: str) -> PullRequest:
+        return reading.pull_of(object_of(self._request("PUT", f"/merge_requests/{number}", {"description": body})))
+
+    def _pull(self, number: int) -> PullRequest:
+        return reading.pull_of(object_of(self._request("GET", f"/merge_requests/{number}")))
 
     def _say(self, number: int, path: str, key: str, text: str) -> None:
         """Post a note, unless this account has posted one with this key on the merge request."""
@@ -202,16 +178,16 @@ class GitLab:
         there = [note for note in notes if key_of(text_of(note.get("body"), LONG)) == key]
         viewer = self._viewer() if there else ""
         if not any(name_of(note.get("author"), "username") == viewer for note in there):
-            self._ask("POST", path, body)
+            self._request("POST", path, body)
 
     def _discussions(self, number: int) -> list[JsonObject]:
         return list(self._http.pages(f"{self._project}/merge_requests/{number}/discussions"))
 
     def _viewer(self) -> str:
-        return name_of(self._http.ask("GET", "/user"), "username")
+        return name_of(self._http.request("GET", "/user"), "username")
 
     def _user(self, name: str) -> int:
-        found = objects_of(self._http.ask("GET", "/users", params={"username": name}))
+        found = objects_of(self._http.request("GET", "/users", params={"username": name}))
         if not found:
             raise NotFound(f"there is no user {name!r:.80} to ask for a review; check the name")
         return number_of(found[0].get("id"), "user")
@@ -220,13 +196,13 @@ class GitLab:
         if author.get("bot") is True:
             return False
         try:
-            member = object_of(self._ask("GET", f"/members/all/{number_of(author.get('id'), 'user')}"))
+            member = object_of(self._request("GET", f"/members/all/{number_of(author.get('id'), 'user')}"))
         except NotFound:
             return False
         return (integer_of(member.get("access_level")) or 0) >= _DEVELOPER
 
     def _checks(self, whole: JsonObject, pull: PullRequest, since: datetime | None) -> tuple[ForgeCheck, ...]:
-        """The checks of the head, and of GitLab's trial merge of this head."""
+        """Return the checks of the head, and of GitLab's trial merge of this head."""
         commits = [pull.head_sha]
         pipeline = object_of(whole.get("head_pipeline"))
         if reading.is_of_trial_merge(pipeline, since):

@@ -48,7 +48,7 @@ def pull_of(item: JsonObject) -> PullRequest:
 
 
 def is_own(item: JsonObject) -> bool:
-    """Whether its branch is one of this project and not of a fork."""
+    """Return whether its branch is one of this project and not of a fork."""
     return item.get("source_project_id") == item.get("target_project_id")
 
 
@@ -80,7 +80,8 @@ def reviews_of(
     A GitLab that reports no time with the approval has it in its system notes. The author's own does not count:
     this program's account opened the merge request.
     """
-    said = {_author(note): at_of(note.get("created_at")) for note in notes if _is_approval(note)}
+    approving = (note for note in notes if note.get("system") is True and text_of(note.get("body")) == _APPROVED)
+    said = {_author(note): at_of(note.get("created_at")) for note in approving}
     reviews = []
     for row in objects_of(approvals.get("approved_by")):
         user = name_of(row.get("user"), "username")
@@ -88,8 +89,11 @@ def reviews_of(
         commit = pull.head_sha if at is not None and since is not None and at >= since else None
         counts = user != pull.author
         reviews.append(Review(author=user, verdict=ReviewVerdict.APPROVED, commit=commit, counts=counts))
-    against = (name_of(row.get("user"), "username") for row in reviewers if _is_against(row))
-    return (*reviews, *(Review(author=u, verdict=ReviewVerdict.CHANGES_REQUESTED, commit=None) for u in against))
+    for row in reviewers:
+        if text_of(row.get("state")) == "requested_changes":
+            author = name_of(row.get("user"), "username")
+            reviews.append(Review(author=author, verdict=ReviewVerdict.CHANGES_REQUESTED, commit=None))
+    return tuple(reviews)
 
 
 def check_of(row: JsonObject) -> ForgeCheck:
@@ -108,7 +112,7 @@ def check_of(row: JsonObject) -> ForgeCheck:
 
 
 def is_of_trial_merge(pipeline: JsonObject, since: datetime | None) -> bool:
-    """Whether a pipeline ran on GitLab's trial merge of the head that was pushed at this time."""
+    """Return whether a pipeline ran on GitLab's trial merge of the head that was pushed at this time."""
     of_merge = text_of(pipeline.get("ref")).endswith("/merge")
     return of_merge and since is not None and at_of(pipeline.get("created_at")) >= since
 
@@ -121,7 +125,7 @@ def open_notes(discussion: JsonObject) -> Iterator[JsonObject]:
 
 
 def is_open_thread(discussion: JsonObject) -> bool:
-    """Whether a discussion can be resolved, and is not."""
+    """Return whether a discussion can be resolved, and is not."""
     notes = objects_of(discussion.get("notes"))
     return any(note.get("resolvable") is True and note.get("resolved") is not True for note in notes)
 
@@ -146,11 +150,3 @@ def comment_of(note: JsonObject, pull: PullRequest) -> Comment:
 
 def _author(note: JsonObject) -> str:
     return name_of(note.get("author"), "username")
-
-
-def _is_approval(note: JsonObject) -> bool:
-    return note.get("system") is True and text_of(note.get("body")) == _APPROVED
-
-
-def _is_against(reviewer: JsonObject) -> bool:
-    return text_of(reviewer.get("state")) == "requested_changes"

@@ -8,21 +8,21 @@ from orchestrator.integrations.credentials import Credentials, from_github_tool,
 from orchestrator.integrations.forges.github import GitHub
 from orchestrator.integrations.forges.gitlab import GitLab
 from orchestrator.integrations.forges.protocol import Forge
-from orchestrator.integrations.forges.remote import Kind, kind_of, remote_of
+from orchestrator.integrations.forges.remote import ForgeKind, kind_of, remote_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What the settings say about a forge's host; `api` only where it is not at its usual place."""
+    """What the settings say about a forge's host; `api` only if it is not at its usual address."""
 
-    kind: Kind
+    kind: ForgeKind
     api: str | None = None
     token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A forge that can be asked, and the login that it is asked with."""
+    """An open forge, and the login that it is used with."""
 
     forge: Forge
     login: Credentials
@@ -35,15 +35,15 @@ def open_forge(address: str, hosts: Mapping[str, Host]) -> Opened:
     host = hosts.get(remote.host, Host(kind=kind))
     login = login_for(kind, remote.host, host.token)
     match kind:
-        case Kind.GITHUB:
+        case ForgeKind.GITHUB:
             return Opened(forge=GitHub(remote, login, host.api), login=login)
-        case Kind.GITLAB:
+        case ForgeKind.GITLAB:
             return Opened(forge=GitLab(remote, login, host.api), login=login)
         case _:
             assert_never(kind)
 
 
-def login_for(kind: Kind, host: str, token: str | None = None) -> Credentials:
+def login_for(kind: ForgeKind, host: str, token: str | None = None) -> Credentials:
     """Return the login for a host: the token from the settings, or the one of the forge's own tool.
 
     Raises AuthenticationFailed where there is none, with the command that logs in.
@@ -51,9 +51,9 @@ def login_for(kind: Kind, host: str, token: str | None = None) -> Credentials:
     if token is not None:
         return given(host, token)
     match kind:
-        case Kind.GITHUB:
+        case ForgeKind.GITHUB:
             return from_github_tool(host)
-        case Kind.GITLAB:
+        case ForgeKind.GITLAB:
             return from_gitlab_tool(host)
         case _:
             assert_never(kind)

@@ -1,12 +1,16 @@
 """Rules for pull requests on any forge: one for each draft; only the judged head is merged, and against no rule."""
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
-from orchestrator.core.events.forge import Mergeable, PullRequest, PullRequestDraft, PullStatus
+from orchestrator.core.events.forge import Comment, Mergeable, PullRequest, PullRequestDraft, PullStatus
 from orchestrator.integrations.errors import Declined
 from orchestrator.integrations.forges.protocol import HeadMoved, NotMergeable
-from orchestrator.integrations.forges.texts import key_of
+from orchestrator.integrations.forges.texts import key_of, one_line, same, with_marker
 from orchestrator.redaction.display import escape_text
+
+A = TypeVar("A")
 
 _CONFLICT = 409
 
@@ -19,6 +23,63 @@ def under_key(pulls: Iterable[PullRequest], draft: PullRequestDraft) -> PullRequ
 def existing_for(pulls: list[PullRequest], draft: PullRequestDraft) -> PullRequest | None:
     """Return the one that was opened for the draft, or any with the same base branch."""
     return under_key(pulls, draft) or next((pull for pull in pulls if pull.base == draft.base), None)
+
+
+class DraftOpener(ABC):
+    """How a pull request is opened for a draft on any forge; a forge says how it lists, creates and updates one."""
+
+    def open(self, draft: PullRequestDraft) -> PullRequest:
+        """Return the pull request of the draft: found and brought up to date, or new."""
+        body = with_marker(draft.key, draft.body)
+        found = existing_for(self._open_ones(draft.head), draft)
+        if found is not None:
+            return self._updated(found, body)
+        ended = under_key(self._ended_ones(draft.head), draft)
+        if ended is not None:
+            return ended
+        try:
+            return self._created(draft, one_line(draft.title), body)
+        except Declined:  # it may have been opened since the search
+            found = existing_for(self._open_ones(draft.head), draft)
+            if found is None:
+                raise
+            return self._updated(found, body)
+
+    def _updated(self, pull: PullRequest, body: str) -> PullRequest:
+        return pull if same(pull.body, body) else self._with_body(pull.number, body)
+
+    @abstractmethod
+    def _open_ones(self, head: str) -> list[PullRequest]:
+        """Return the open pull requests from a branch of the repository, whatever their base."""
+
+    @abstractmethod
+    def _ended_ones(self, head: str) -> list[PullRequest]:
+        """Return the merged and the closed pull requests from a branch of the repository."""
+
+    @abstractmethod
+    def _created(self, draft: PullRequestDraft, title: str, body: str) -> PullRequest:
+        """Create a pull request. Raises Declined if there is one already."""
+
+    @abstractmethod
+    def _with_body(self, number: int, body: str) -> PullRequest:
+        """Replace the body of a pull request."""
+
+
+def comments_of_writers(comments: Iterable[tuple[Comment, A]], may_write: Callable[[A], bool]) -> tuple[Comment, ...]:
+    """Return the comments, earliest first, whose authors may write; each author is looked up once.
+
+    Empty ones are left out, and what this program wrote itself.
+    """
+    known: dict[str, bool] = {}
+    kept = []
+    for comment, author in comments:
+        if key_of(comment.body) is not None or not comment.body.strip():
+            continue
+        if comment.author not in known:
+            known[comment.author] = may_write(author)
+        if known[comment.author]:
+            kept.append(comment)
+    return tuple(sorted(kept, key=lambda comment: comment.at))
 
 
 def merged_commit(pull: PullRequest, expected_head: str) -> str | None:

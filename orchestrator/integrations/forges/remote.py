@@ -20,7 +20,7 @@ class UnknownForge(RemoteError):
     """A remote belongs to no forge that is known."""
 
 
-class Kind(StrEnum):
+class ForgeKind(StrEnum):
     """A supported kind of forge."""
 
     GITHUB = "github"
@@ -43,9 +43,9 @@ class Remote:
         """The address of the repository's page."""
         return f"https://{self._server}/{self.path}"
 
-    def api(self, kind: Kind) -> str:
+    def api(self, kind: ForgeKind) -> str:
         """Return the address of the forge's API, as its documentation defines it."""
-        if kind is Kind.GITLAB:
+        if kind is ForgeKind.GITLAB:
             return f"https://{self._server}/api/v4"
         if self.host == "github.com" or self.host.endswith(".ghe.com"):
             return f"https://api.{self._server}"
@@ -70,15 +70,15 @@ def remote_of(url: str) -> Remote:
     return place
 
 
-def kind_of(remote: Remote, declared: Mapping[str, Kind]) -> Kind:
+def kind_of(remote: Remote, declared: Mapping[str, ForgeKind]) -> ForgeKind:
     """Return the kind of forge, as declared or by the host's name. Raises UnknownForge if it is unclear."""
     if remote.host in declared:
         return declared[remote.host]
     labels = remote.host.split(".")
     if remote.host.endswith(".ghe.com") or any(label.startswith("github") for label in labels):
-        return Kind.GITHUB
+        return ForgeKind.GITHUB
     if any(label.startswith("gitlab") for label in labels):
-        return Kind.GITLAB
+        return ForgeKind.GITLAB
     raise UnknownForge(f"{remote.host} may be GitHub or GitLab; declare its kind as `hosts` in [forge] of the settings")
 
 

@@ -65,5 +65,5 @@ def _without_effects(text: str) -> str:
 
 
 def same(there: str, wanted: str) -> bool:
-    """Whether two texts are equal, except for line ends, which forges change."""
+    """Return whether two texts are equal, except for line ends, which forges change."""
     return there.replace("\r\n", "\n").strip() == wanted.strip()

@@ -1,1 +1,1 @@
-"""How a finished change leaves: push, pull request, rounds of review, merge, release."""
+"""Publishing a finished change: push, pull request, rounds of review, merge, release."""

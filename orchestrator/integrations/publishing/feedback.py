@@ -17,9 +17,9 @@ from orchestrator.formats.markdown import visible
 from orchestrator.redaction.display import escape_text
 
 MOST_COMMENTS = 100
-"""Of one round; the others are left for the next."""
+"""In one round; further ones are left for the next round."""
 MOST_CHECKS = 20
-"""Of one round, each with the end of its log."""
+"""In one round, each with the end of its log."""
 
 _NOT_OF_THE_CHANGE = frozenset({"action_required", "canceled", "cancelled", "stale"})
 """Conclusions of checks that did not run to the end: no change of the code fixes them, though they block a merge."""
@@ -124,7 +124,7 @@ def _reviewers(state: PullState) -> list[str]:
 
 
 def _inline(comments: Iterable[Comment]) -> list[str]:
-    """The comments on lines of the change, file by file."""
+    """Return the comments on lines of the change, file by file."""
     files: dict[str, list[str]] = {}
     for comment in comments:
         if comment.path is not None:
@@ -144,17 +144,13 @@ def _said(comment: Comment) -> str:
 
 
 def _failed(check: FailedCheck) -> str:
+    tail = _COLOUR.sub("", check.tail)[-_LONGEST_TAIL:]
     about = f"### {escape_text(check.name)}: {escape_text(check.conclusion)} at {escape_text(check.commit)[:12]}"
-    return "\n\n".join(filter(None, (about, escape_text(check.url, 500), _quoted(_tail(check), _LONGEST_TAIL))))
-
-
-def _tail(check: FailedCheck) -> str:
-    """The end of a log without colour codes."""
-    return _COLOUR.sub("", check.tail)[-_LONGEST_TAIL:]
+    return "\n\n".join(filter(None, (about, escape_text(check.url, 500), _quoted(tail, _LONGEST_TAIL))))
 
 
 def _quoted(text: str, limit: int) -> str:
-    """Foreign text, each line marked as a quotation, so that none can pass for one of ours."""
+    """Return foreign text, each line marked as a quotation, so that none can pass for one of ours."""
     lines = text[:limit].rstrip().splitlines()
     cut = ["> [… cut here]"] if len(text) > limit else []
     return "\n".join((*(f"> {escape_text(line.expandtabs(4), _LONGEST_LINE)}".rstrip() for line in lines), *cut))

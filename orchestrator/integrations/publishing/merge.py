@@ -1,4 +1,4 @@
-"""Merging a pull request once nothing stands against it, and deleting its branch."""
+"""Merging a pull request once nothing prevents it, and deleting its branch."""
 
 import structlog
 
@@ -18,7 +18,7 @@ log = structlog.get_logger()
 def merge_pull_request(
     outbound: Outbound, task: Task, command: do.MergePullRequest
 ) -> PullRequestMerged | MergeRefused:
-    """Merge exactly the judged commit, or return why that may not be."""
+    """Merge exactly the judged commit, or return why it may not be merged."""
     with outbound.forge(task) as opened:
         state = opened.forge.state(command.number)
         if state.pull.status is PullStatus.MERGED:

@@ -1,7 +1,7 @@
-"""What publishing works with: the task's repository and forge, what its artifacts say, and the filter for texts.
+"""What publishing works with: the task's repository and forge, the content of its artifacts, and the filter for texts.
 
-Every text that leaves goes through the sanitizer. One that it blocks is kept in quarantine, and a person is told which
-rules it met in which lines.
+Every text that is published passes the sanitizer. One that it blocks is kept in quarantine, and the error names the
+rules that matched, and the lines.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,12 +25,12 @@ from orchestrator.redaction.rules import Redactor, Result
 from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.attention import look_first
-from orchestrator.workspaces.evaluation.secret_scan import refuse_told_secrets
+from orchestrator.workspaces.evaluation.secret_scan import refuse_secrets_in_messages
 from orchestrator.workspaces.workspace import Workspace
 
 
 class PublishRefused(OrchestratorError):
-    """A text that was to leave holds what must not be passed on; the message says where it is kept and why."""
+    """A text contains what must not be published; the message says why, and where the text is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,26 +74,26 @@ class Outbound:
 
     def refuse_secrets(self, task: Task, commit: str) -> None:
         """Raise SecretLeaked if a commit that would be pushed, or its message, adds a secret."""
-        refuse_told_secrets(self.workspace.git_of(task.id), task.source.base_commit, commit, self.redactor)
+        refuse_secrets_in_messages(self.workspace.git_of(task.id), task.source.base_commit, commit, self.redactor)
 
     def fit(self, text: str, kind: TextKind = TextKind.TEXT) -> str:
-        """Return the text as it may leave. Raises PublishRefused, and keeps the text, where it must not."""
+        """Return the text as it may be published. Raises PublishRefused and keeps the text if it must not be."""
         result = sanitize(text, kind, self.redactor)
         if result.verdict is not Result.BLOCKED:
             return result.text
         kept = quarantine(self.quarantined, text, self.redactor.scan(text))
         rules = ", ".join(f"{finding.rule} in line {finding.line}" for finding in result.findings)
         raise PublishRefused(
-            f"a text that was to be published holds what must not be passed on ({rules}); it is kept in {kept}: "
-            "mend the artifact that it came from, then retry"
+            f"a text contains what must not be published ({rules}); it is kept in {kept}: "
+            "fix the artifact that it came from, then retry"
         )
 
     def fit_words(self, words: PullRequestWords) -> PullRequestWords:
-        """Return a title and a body as they may leave; raises as `fit`."""
+        """Return a title and a body as they may be published; raises as `fit`."""
         return PullRequestWords(title=self.fit(words.title, TextKind.TITLE), body=self.fit(words.body))
 
     def is_clean(self, label: str) -> bool:
-        """Whether a label may leave as it is."""
+        """Return whether a label may be published unchanged."""
         return sanitize(label, TextKind.TITLE, self.redactor).verdict is Result.CLEAN
 
     def _look_first(self, task: Task) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Opening a pull request and bringing it up to date: push, draft, labels, answers to reviewers.
 
-Each effect is looked for before it is brought about, so all of it may be asked for again.
+Each step checks first whether its effect is there already, so all of it may be repeated.
 """
 
 from collections.abc import Callable
@@ -55,9 +55,9 @@ def open_pull_request(outbound: Outbound, task: Task, command: do.OpenPullReques
 
 
 def _answer_reviewers(outbound: Outbound, task: Task, command: do.OpenPullRequest, forge: Forge, number: int) -> None:
-    """Answer each comment once with the commits of the round, and ask everybody who has reviewed to look again.
+    """Answer each comment once with the commits of the round, and request a new review from every reviewer.
 
-    The second also after a round that nobody asked for: an approval counts for the commit that was reviewed.
+    The request is also made after a round without comments: an approval counts only for the commit that was reviewed.
     """
     text = outbound.fit(_answer(outbound, task, command.commit)) if command.replies else ""
     for reply in command.replies:
@@ -68,19 +68,19 @@ def _answer_reviewers(outbound: Outbound, task: Task, command: do.OpenPullReques
 
 
 def _answer(outbound: Outbound, task: Task, commit: str) -> str:
-    """What a round has changed, counted from what was pushed before it."""
+    """Return what a round has changed, counted from what was pushed before it."""
     since = task.publication.head or task.source.base_commit
     commits = outbound.workspace.clone_of(task.id).git.run("rev-list", "--reverse", f"{since}..{commit}").split()
     if not commits:
-        return "Looked at; nothing was changed for it."
+        return "Considered; no change was needed."
     more = f" and {len(commits) - MOST_NAMED} more" if len(commits) > MOST_NAMED else ""
     return f"Addressed in {', '.join(one[:12] for one in commits[:MOST_NAMED])}{more}."
 
 
 def _try(task: Task, effect: Callable[[], object]) -> None:
-    """Do something that nothing depends on: a comment may have been deleted, a reviewer may have left.
+    """Run an effect that may fail: a comment may have been deleted, a reviewer may have left.
 
-    Raises errors that pass by themselves.
+    Raises errors that pass by themselves, so that it is repeated.
     """
     try:
         effect()

@@ -1,7 +1,7 @@
-"""Carrying a finished change out of the machine: each publishing command to its module, with pauses and notes.
+"""Publishing a finished change: executes each publishing command, repeats it after a pause, and comments on the ticket.
 
-Everything is looked for before it is done, so each command may be executed again. What a forge cannot do now is tried
-again after the pause that it names; what a person has to mend is raised.
+Every command checks first whether its effect is there already, so it may be executed again. What a forge cannot do now
+is repeated after the pause that it names; what a person has to fix is raised.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from orchestrator.integrations.publishing.review_round import look_at_pull_reque
 log = structlog.get_logger()
 
 AT_ONCE = 16
-"""Changes that are published at the same time: slow forges delay one another, and nothing else."""
+"""Changes that are published at the same time; a slow forge delays other changes, and nothing else."""
 LONGEST_PAUSE = 900.0
 """Seconds until a forge that could not answer is asked again at the latest."""
 PublishCommand = (
@@ -42,7 +42,7 @@ TellTracker = Callable[[Task, str, str | None], Awaitable[str]]
 
 
 class PublishCancelled(OrchestratorError):
-    """The task was stopped while its forge was waited for; nothing more is done for it outside."""
+    """The task was stopped while it waited for its forge; nothing more is published for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Publisher:
     outbound: Outbound
     tell_tracker: TellTracker
     waiting: dict[str, asyncio.Event] = field(default_factory=dict)
-    """One for each task whose forge is waited for; set when the task stops."""
+    """One event for each task that waits for its forge; set when the task stops."""
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE, "publisher"), repr=False)
 
     def on_decision(self, task: Task, _event: events.Event) -> None:
@@ -61,7 +61,7 @@ class Publisher:
             self.waiting[task.id].set()
 
     async def execute(self, task: Task, command: PublishCommand) -> publish_events.PublishEvent:
-        """Execute a command and return its event. Raises what a person has to mend, and PublishCancelled."""
+        """Execute a command and return its event. Raises what a person has to fix, and PublishCancelled."""
         while True:
             try:
                 return await self._execute(task, command)
@@ -82,7 +82,7 @@ class Publisher:
             return
         finally:
             del self.waiting[task.id]
-        raise PublishCancelled(f"{task.id} was stopped while its forge was waited for")
+        raise PublishCancelled(f"{task.id} was stopped while it waited for its forge")
 
     async def _execute(self, task: Task, command: PublishCommand) -> publish_events.PublishEvent:
         out = self.outbound
@@ -113,11 +113,11 @@ class Publisher:
                 assert_never(command)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Run something that blocks for as long as another machine likes."""
+        """Run something that blocks, in a thread: a remote server decides how long it takes."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, work)
 
     async def _tell(self, task: Task, text: str, status: str | None) -> str:
-        """Comment on the ticket; a tracker that refuses causes a warning, for the work is done all the same."""
+        """Comment on the ticket; if the tracker refuses, only a warning is logged, because the work itself is done."""
         failure = await self.tell_tracker(task, neutralize(self.outbound.fit(text)), status)
         if failure:
             log.warning("ticket_not_told", task=task.id, reason=failure)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.core.task.checks import nothing_ran
-from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import line_of, list_of, object_of
@@ -65,6 +64,7 @@ def pull_request(task: Task, sources: Sources) -> PullRequestWords:
     """Return the text of a task's pull request, before sanitizing."""
     jira = task.ticket.source == "jira"
     key = f"[{task.ticket.key}]({sources.ticket_url})" if sources.ticket_url else task.ticket.key
+    risks = [f"{entry.state} was accepted as it is: {entry.summary}" for entry in task.failures.accepted]
     sections = (
         *((("Look at this first", _list(sources.look_first)),) if sources.look_first else ()),
         ("Jira" if jira else "Requirement", f"{key}: {_line(task.title)}"),
@@ -73,7 +73,7 @@ def pull_request(task: Task, sources: Sources) -> PullRequestWords:
         ("Test Results", _results(task)),
         ("Impact", _list(sources.related.impacts)),
         ("Acceptance Criteria", _list(sources.acceptance)),
-        *((("Residual Risks", _list(map(_risk, task.failures.accepted))),) if task.failures.accepted else ()),
+        *((("Residual Risks", _list(risks)),) if risks else ()),
     )
     body = "\n\n".join(f"## {name}\n\n{text or 'Not stated.'}" for name, text in sections)
     return PullRequestWords(title=_title(task), body=body + "\n")
@@ -121,16 +121,12 @@ def related_code(text: str) -> Related:
     )
 
 
-def _risk(entry: Failure) -> str:
-    return f"{entry.state} was taken as it is: {entry.summary}"
-
-
 def _title(task: Task) -> str:
     return _line(f"{task.ticket.key}: {task.title}", _LONGEST_TITLE)
 
 
 def _first_paragraph(analysis: str) -> str:
-    """The first paragraph of a Markdown document that is not a heading, table, list or code."""
+    """Return the first paragraph of a Markdown document that is not a heading, table, list or code."""
     for paragraph in re.split(r"\n\s*\n", analysis.replace("\r\n", "\n").strip()):
         lines = [line.strip() for line in paragraph.splitlines() if not line.startswith("#")]
         text = " ".join(lines).strip()
@@ -148,7 +144,7 @@ def _changes(task: Task) -> str:
 
 def _results(task: Task) -> str:
     unseen = (
-        "**No check ran: nobody has seen this change work.**"
+        "**No check ran: nothing shows that this change works.**"
         if nothing_ran(task.evaluation.checks, task.evaluation.results)
         else ""
     )
@@ -161,7 +157,7 @@ def _results(task: Task) -> str:
 
 
 def _impact(symbol: str, analysis: Json) -> str:
-    """One impact on a line, given as a text or as groups of related symbols."""
+    """Return one impact on a line, given as a text or as groups of related symbols."""
     groups = object_of(analysis)
     told = line_of(analysis, _LONGEST_LINE) or "; ".join(
         f"{line_of(name)}: {', '.join(filter(None, (line_of(item, 80) for item in _several(found))))}"

@@ -86,7 +86,7 @@ def remote_commit(git: Git, address: str, ref: str, login: Credentials | None) -
 
 
 def _said(error: GitError, address: str) -> str:
-    """What git said about a failure that a person has to mend. Raises Unreachable for one that passes by itself."""
+    """What git said about a failure that a person has to fix. Raises Unreachable for one that passes by itself."""
     said = escape_text(error.stderr.replace(address, without_login(address)), 500)
     if error.code is None or _UNREACHED.search(_OF_THE_REMOTE.sub("", error.stderr)):
         raise Unreachable(f"{without_login(address)} cannot be reached: {said}", PUSH_AGAIN) from error
@@ -94,7 +94,7 @@ def _said(error: GitError, address: str) -> str:
 
 
 def _access(address: str, login: Credentials | None) -> dict[str, str]:
-    """The git configuration that carries a token, for https to the login's own host only."""
+    """Return the git configuration that carries a token, for https to the login's own host only."""
     if login is None or not address.startswith(f"https://{login.host}/"):
         return {}
     basic = b64encode(f"x-access-token:{login.token}".encode()).decode()

@@ -30,7 +30,7 @@ _MODE = "100644"
 
 
 class ReleaseError(OrchestratorError):
-    """A release cannot be prepared or tagged as it stands; the message says what to mend."""
+    """A release cannot be prepared or tagged as it is; the message says what to fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Release:
     ) -> tuple[str, str]:
         """Return the version, and the commit that adds the summary to the changelog; `fit` filters its texts.
 
-        Raises ReleaseError if the version is taken already, so that nobody is asked to confirm it.
+        Raises ReleaseError if the version is taken already, before anybody is asked to confirm it.
         """
         ticket = object_of(object_of(parsed(self.files.read(task.id, "ticket-parsed.json"))).get("fields"))
         version = version_of(text_of(ticket.get("version"), 100), summary, task.title)
@@ -108,7 +108,7 @@ class Release:
 
 
 def _changelog(clone: Clone, commit: str) -> str:
-    """The text of the changelog, with surrogates for bytes that are not UTF-8; "" if there is none."""
+    """Return the text of the changelog, with surrogates for bytes that are not UTF-8; "" if there is none."""
     listed = clone.git.run("ls-tree", commit, CHANGELOG)
     if not listed:
         return ""

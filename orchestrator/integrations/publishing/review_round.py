@@ -14,7 +14,7 @@ from orchestrator.integrations.publishing.outbound import Outbound
 
 
 def look_at_pull_request(outbound: Outbound, task: Task, command: do.LookAtPullRequest) -> PullRequestSeen:
-    """Return what a pull request looks like now; a look that fails is a hindrance and does not stop the task."""
+    """Return the state of a pull request; if it cannot be read, the reason is a hindrance, and the task continues."""
     try:
         with outbound.forge(task) as opened:
             state = opened.forge.state(command.number)
@@ -25,7 +25,7 @@ def look_at_pull_request(outbound: Outbound, task: Task, command: do.LookAtPullR
             at=outbound.clock(),
             number=command.number,
             status=PullStatus.OPEN,
-            hindrances=(f"the pull request could not be looked at: {error}",),
+            hindrances=(f"the pull request could not be read: {error}",),
             look_after=max(error.again_after, task.policy.look_every) if error.again_after else None,
         )
     new = feedback(looked, frozenset(command.seen)) if looked else None
@@ -49,9 +49,9 @@ def look_at_pull_request(outbound: Outbound, task: Task, command: do.LookAtPullR
 
 
 def _round(outbound: Outbound, forge: Forge, command: do.LookAtPullRequest, state: PullState) -> Round:
-    """What reviewers and checks say about the commit that was judged here.
+    """Return what reviewers and checks say about the commit that was judged here.
 
-    What they say about another commit is left alone: a round about it could not be pushed.
+    Comments on another commit are left out: a round about them could not be pushed.
     """
     failed = new_failures(state, frozenset(command.seen))
     return Round(

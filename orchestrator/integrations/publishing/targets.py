@@ -1,4 +1,4 @@
-"""Where a task's change goes when it is done: whether its repository is on a forge, and with which login."""
+"""Where the change of a task is published: whether its repository is on a forge, and with which login."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,14 +11,14 @@ from orchestrator.formats.fields import object_of, text_of
 from orchestrator.formats.files import parsed
 from orchestrator.integrations.errors import RemoteError
 from orchestrator.integrations.forges.open_forge import Host, open_forge
-from orchestrator.integrations.forges.remote import Kind, UnknownForge, remote_of, without_login
+from orchestrator.integrations.forges.remote import ForgeKind, UnknownForge, remote_of, without_login
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.settings_sections import ForgeSettings
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.repository import open_repository
 
 LEAVES = frozenset({Publish.PULL_REQUEST, Publish.RELEASE})
-TOKENS = {"github.com": (Kind.GITHUB, "GITHUB_TOKEN"), "gitlab.com": (Kind.GITLAB, "GITLAB_TOKEN")}
+TOKENS = {"github.com": (ForgeKind.GITHUB, "GITHUB_TOKEN"), "gitlab.com": (ForgeKind.GITLAB, "GITLAB_TOKEN")}
 """Variables with the tokens of public forges; without one, `gh` and `glab` are asked."""
 
 
@@ -29,7 +29,9 @@ def hosts_of(settings: ForgeSettings, environment: Mapping[str, str]) -> Mapping
     }
     declared = {
         name.lower(): Host(
-            kind=Kind(one.kind), api=one.api or None, token=environment.get(one.token_env) if one.token_env else None
+            kind=ForgeKind(one.kind),
+            api=one.api or None,
+            token=environment.get(one.token_env) if one.token_env else None,
         )
         for name, one in settings.hosts.items()
     }
@@ -37,7 +39,7 @@ def hosts_of(settings: ForgeSettings, environment: Mapping[str, str]) -> Mapping
 
 
 class PublishTargets:
-    """The forges and trackers of the present settings; every method but `tell` blocks."""
+    """The forges and trackers of the current settings; every method but `tell` blocks."""
 
     def __init__(
         self,

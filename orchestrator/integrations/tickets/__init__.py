@@ -1,1 +1,1 @@
-"""Trackers that tickets come from and that are told of results: Jira, GitHub, GitLab."""
+"""Trackers that tickets come from and results are reported to: Jira, GitHub, GitLab."""

@@ -75,7 +75,7 @@ def with_public(accounts: Sequence[TrackerAccount]) -> tuple[TrackerAccount, ...
 
 
 async def _token_of_gh(host: str, limit: float) -> str:
-    """The token that `gh` keeps for the host, "" where it gives none within `limit` seconds."""
+    """Return the token that `gh` keeps for the host, "" where it gives none within `limit` seconds."""
     try:
         return (await asyncio.to_thread(from_github_tool, host, limit)).token
     except AuthenticationFailed:

@@ -1,6 +1,6 @@
 """Leaving a comment on a ticket, and setting its status where the tracker has one of that name.
 
-A tracker that does not take them causes a warning and stops no task: the work itself is done.
+If the tracker refuses, a warning is logged and the task continues: the work itself is done.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from orchestrator.integrations.http import HttpClient, Params, Patience
 from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.text.adf import to_adf, to_markdown
 from orchestrator.integrations.tickets.text.reference import Reference
-from orchestrator.integrations.tickets.text.ticket import Tracker
+from orchestrator.integrations.tickets.text.ticket import Tracker, squeezed
 
 LONGEST_COMMENT = 30_000
 """Characters; Jira takes 32,767."""
@@ -54,8 +54,8 @@ async def _post(http: HttpClient, account: TrackerAccount, reference: Reference,
 
 
 async def _last_pages(http: HttpClient, issue: str) -> Sequence[int]:
-    """The pages with the newest comments of an issue on GitHub, which always lists the oldest first."""
-    told = object_of(await http.ask("GET", issue))
+    """Return the pages with the newest comments of an issue on GitHub, which always lists the oldest first."""
+    told = object_of(await http.request("GET", issue))
     last = max(-(-count_of(told.get("comments")) // PAGE), 1)
     return range(max(last - 1, 1), last + 1)
 
@@ -64,19 +64,14 @@ async def _post_once(http: HttpClient, path: str, body: Json, text: str, pages: 
     """Post a comment with this body, unless one of the newest comments has its text already."""
     for page in pages:
         newest: Params = {"per_page": PAGE, "maxResults": PAGE, "orderBy": "-created", "sort": "desc", "page": page}
-        if _plain(text) in _texts(await http.ask("GET", path, params=newest)):
+        if squeezed(text) in _texts(await http.request("GET", path, params=newest)):
             return
-    await http.ask("POST", path, {"body": body})
+    await http.request("POST", path, {"body": body})
 
 
 def _texts(answer: Json) -> set[str]:
     found = answer if isinstance(answer, list) else object_of(answer).get("comments")
-    return {_plain(_text_of(object_of(one))) for one in list_of(found)}
-
-
-def _plain(text: str) -> str:
-    """A text in a form that survives a tracker's changes of spaces and line ends."""
-    return " ".join(text.split())
+    return {squeezed(_text_of(object_of(one))) for one in list_of(found)}
 
 
 def _text_of(comment: JsonObject) -> str:
@@ -86,10 +81,10 @@ def _text_of(comment: JsonObject) -> str:
 
 async def _set_status(http: HttpClient, issue: str, status: str) -> None:
     """Take the transition to the status of that name; without one the ticket stays as it is."""
-    answer = object_of(await http.ask("GET", f"{issue}/transitions"))
+    answer = object_of(await http.request("GET", f"{issue}/transitions"))
     for one in map(object_of, list_of(answer.get("transitions"))):
         if text_of(object_of(one.get("to")).get("name")).casefold() == status.casefold():
-            await http.ask("POST", f"{issue}/transitions", {"transition": {"id": text_of(one.get("id"))}})
+            await http.request("POST", f"{issue}/transitions", {"transition": {"id": text_of(one.get("id"))}})
             return
 
 

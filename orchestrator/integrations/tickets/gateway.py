@@ -100,7 +100,7 @@ class Conversation:
         self._name, self._config, self._ticket = gateway.name, gateway.config, ticket
         self._process, self._words = process, words
 
-    async def ask(self, kind: type[A], tool: str, **arguments: str) -> A:
+    async def call_as(self, kind: type[A], tool: str, **arguments: str) -> A:
         """Call a tool and return its answer as `kind`. Raises RemoteError."""
         try:
             return kind.model_validate(await self.call(tool, **arguments))
@@ -167,7 +167,7 @@ class Conversation:
                 return Unreachable(f"{name} cannot be reached ({escape_text(why, 300)}); check its url")
 
     def _refusal(self, tool: str, answer: JsonObject, text: str) -> RemoteError:
-        """The error that the gateway's own code for it stands for."""
+        """Return the error that the gateway's own code for it stands for."""
         code = text_of(answer.get("error"))
         name, why = f"the gateway {self._name!r}", escape_text(text_of(answer.get("message"), 1000) or text, 300)
         match code:
@@ -197,7 +197,7 @@ def secret_withheld(name: str, ticket: str, found: str) -> SecretWithheld:
 
 @asynccontextmanager
 async def conversation(gateway: Gateway, ticket: str, patience: Patience) -> AsyncIterator[Conversation]:
-    """A gateway whose tools can be called; on leaving, it ends with all that it started. Raises RemoteError."""
+    """Provide a gateway whose tools can be called; on leaving, it ends with all that it started. Raises RemoteError."""
     mark = f"/dev/null/gateway-{uuid4().hex}"  # no task's folder, so the API does not take its processes for agents
     order = await asyncio.to_thread(gateway.order, patience, mark)
     if find_spec("mcp") is None:

@@ -22,6 +22,7 @@ from orchestrator.integrations.tickets.text.ticket import (
     TrackerRecord,
     composed,
     names,
+    one_name,
 )
 
 PAGE = 20
@@ -68,7 +69,7 @@ async def fetch_github(http: HttpClient, reference: Reference) -> Requirement:
     comments = await _comments(http, path, issue.comments)
     labels = [label if isinstance(label, str) else label.name for label in issue.labels]
     kinds = [issue.type.name] if issue.type else []
-    title = "".join(names([issue.title])) or reference.key
+    title = one_name(issue.title) or reference.key
     pages = "pull" if issue.pull_request else "issues"
     here = f"{reference.site.url}/{reference.project}/{pages}/{reference.number}"
     return Requirement(
@@ -80,15 +81,15 @@ async def fetch_github(http: HttpClient, reference: Reference) -> Requirement:
         tracker=Tracker.GITHUB,
         url=here,
         labels=names(labels),
-        status="".join(names([issue.state])),
-        assignee="".join(names([issue.assignee.login])) if issue.assignee else "",
+        status=one_name(issue.state),
+        assignee=one_name(issue.assignee.login if issue.assignee else ""),
         created=issue.created_at,
         updated=issue.updated_at,
     )
 
 
 async def _comments(http: HttpClient, path: str, count: int) -> Sequence[TicketComment]:
-    """The newest comments, read from the last pages, because GitHub lists the oldest first.
+    """Return the newest comments, read from the last pages, because GitHub lists the oldest first.
 
     On a public repository anybody can comment; authors without a role in it are marked.
     """

@@ -18,6 +18,7 @@ from orchestrator.integrations.tickets.text.ticket import (
     TrackerRecord,
     composed,
     names,
+    one_name,
 )
 
 PAGE = 20
@@ -61,7 +62,7 @@ async def fetch_gitlab(http: HttpClient, reference: Reference) -> Requirement:
     issue = await http.get(_ISSUE, path)
     comments = await _comments(http, path) if issue.user_notes_count else ()
     kinds = [issue.issue_type] if issue.issue_type and issue.issue_type != "issue" else []
-    title = "".join(names([issue.title])) or reference.key
+    title = one_name(issue.title) or reference.key
     return Requirement(
         key=reference.key,
         title=title,
@@ -71,15 +72,15 @@ async def fetch_gitlab(http: HttpClient, reference: Reference) -> Requirement:
         tracker=Tracker.GITLAB,
         url=f"{reference.site.url}/{reference.project}/-/issues/{reference.number}",
         labels=names(issue.labels),
-        status="".join(names([issue.state])),
-        assignee="".join(names([issue.assignee.username])) if issue.assignee else "",
+        status=one_name(issue.state),
+        assignee=one_name(issue.assignee.username if issue.assignee else ""),
         created=issue.created_at,
         updated=issue.updated_at,
     )
 
 
 async def _comments(http: HttpClient, path: str) -> Sequence[TicketComment]:
-    """The newest comments of people; internal ones are left out, because the work may become public."""
+    """Return the newest comments of people; internal ones are left out, because the work may become public."""
     found: list[TicketComment] = []
     for page in range(1, MOST_PAGES + 1):
         asked: Params = {"sort": "desc", "order_by": "created_at", "per_page": PAGE, "page": page}

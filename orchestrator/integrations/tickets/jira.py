@@ -22,6 +22,7 @@ from orchestrator.integrations.tickets.text.ticket import (
     TrackerRecord,
     composed,
     names,
+    one_name,
 )
 
 PAGE = 20
@@ -82,7 +83,7 @@ async def fetch_jira(http: HttpClient, reference: Reference, version: int) -> Re
     comments = await _comments(http, path)
     fields = issue.fields
     kind, priority = _name(fields.issuetype), _name(fields.priority)
-    title = "".join(names([fields.summary])) or issue.key
+    title = one_name(fields.summary) or issue.key
     description = _markdown(fields.description) or title
     return Requirement(
         key=issue.key,
@@ -93,15 +94,15 @@ async def fetch_jira(http: HttpClient, reference: Reference, version: int) -> Re
         tracker=Tracker.JIRA,
         url=f"{reference.site.url}/browse/{issue.key}",
         labels=names(fields.labels),
-        status="".join(names([_name(fields.status)])),
-        assignee="".join(names([fields.assignee.name])) if fields.assignee else "",
+        status=one_name(_name(fields.status)),
+        assignee=one_name(fields.assignee.name if fields.assignee else ""),
         created=fields.created,
         updated=fields.updated,
     )
 
 
 async def _comments(http: HttpClient, path: str) -> Sequence[TicketComment]:
-    """The newest comments without restricted visibility; at least one more than are shown if there are more."""
+    """Return the newest comments without restricted visibility; at least one more than are shown if there are more."""
     found: list[TicketComment] = []
     for page in range(MOST_PAGES):
         asked: Params = {"startAt": page * PAGE, "maxResults": PAGE, "orderBy": "-created"}

@@ -19,6 +19,8 @@ from orchestrator.integrations.tickets.text.ticket import (
     TrackerRecord,
     composed,
     names,
+    one_name,
+    squeezed,
 )
 
 _READ, _COMMENTS = "jira_read_ticket", "jira_read_comments"
@@ -53,20 +55,20 @@ class _Comment(_Answer):
     created: Moment = None
 
 
-class _Told(_Answer):
+class _CommentList(_Answer):
     comments: tuple[_Comment, ...] | None = ()
 
 
 async def fetch_by_gateway(gateway: Gateway, reference: Reference, patience: Patience) -> Requirement:
     """Return the issue with its newest comments. Raises RemoteError and NoTicket."""
     async with conversation(gateway, str(reference), patience) as gate:
-        ticket = await gate.ask(_Ticket, _READ, ticket_id=reference.key)
+        ticket = await gate.call_as(_Ticket, _READ, ticket_id=reference.key)
         if ticket.filtered.scan_result == "BLOCKED":
             found = ", ".join(names(ticket.filtered.blocked_patterns or ()))
             raise secret_withheld(f"the gateway {gateway.name!r}", str(reference), found)
         comments = await _comments(gate, reference.key)
     labels = ticket.labels or ()
-    title = "".join(names([ticket.summary])) or ticket.key
+    title = one_name(ticket.summary) or ticket.key
     return Requirement(
         key=ticket.key,
         title=title,
@@ -75,8 +77,8 @@ async def fetch_by_gateway(gateway: Gateway, reference: Reference, patience: Pat
         tracker=Tracker.JIRA,
         url=f"{reference.site.url}/browse/{ticket.key}",
         labels=names(labels),
-        status="".join(names([ticket.status])),
-        assignee="".join(names([ticket.assignee or ""])),
+        status=one_name(ticket.status),
+        assignee=one_name(ticket.assignee),
         created=ticket.created,
         updated=ticket.updated,
     )
@@ -88,7 +90,7 @@ async def comment_by_gateway(
     """Post a comment unless the ticket has it already, set the status, and return why that failed, or ""."""
     try:
         async with asyncio.timeout(patience.ticket), conversation(gateway, str(reference), patience) as gate:
-            if _plain(text) not in {_plain(said.text) for said in await _comments(gate, reference.key)}:
+            if squeezed(text) not in {squeezed(said.text) for said in await _comments(gate, reference.key)}:
                 await gate.call(_COMMENT, ticket_id=reference.key, body=text)
             if status is not None:
                 await gate.call(_STATUS, ticket_id=reference.key, target=status)
@@ -100,14 +102,9 @@ async def comment_by_gateway(
 
 
 async def _comments(gate: Conversation, key: str) -> Sequence[TicketComment]:
-    """The comments of the ticket; none if the gateway does not offer them."""
+    """Return the comments of the ticket; none if the gateway does not offer them."""
     try:
-        told = await gate.ask(_Told, _COMMENTS, ticket_id=key)
+        listed = await gate.call_as(_CommentList, _COMMENTS, ticket_id=key)
     except ToolRefused:
         return ()
-    return [TicketComment(author=one.author, text=one.body, at=one.created) for one in told.comments or ()]
-
-
-def _plain(text: str) -> str:
-    """A text in a form that survives a tracker's changes of spaces and line ends."""
-    return " ".join(text.split())
+    return [TicketComment(author=one.author, text=one.body, at=one.created) for one in listed.comments or ()]

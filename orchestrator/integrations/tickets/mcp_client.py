@@ -44,7 +44,7 @@ class McpServerSpec(TypedDict):
     largest: int
 
 
-class Server:
+class McpConnection:
     """The server of a conversation; `login_refused` once it has answered with HTTP status 401 or 403."""
 
     def __init__(self, spec: McpServerSpec) -> None:
@@ -82,7 +82,7 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + MEMORY, hard))
 
 
-async def _converse(server: Server, calls: "asyncio.Queue[bytes]") -> None:
+async def _converse(server: McpConnection, calls: "asyncio.Queue[bytes]") -> None:
     """Make the calls one by one until the server fails or this is cancelled."""
     info, patience = Implementation(name="orchestrator", version=server.spec["version"]), server.spec["patience"]
     async with Client(server.connected(), read_timeout_seconds=patience, client_info=info, cache=None) as client:
@@ -111,8 +111,8 @@ def _say(answer: Mapping[str, object], largest: int = LONGEST_LINE) -> None:
     sys.stdout.flush()
 
 
-def _failure(server: Server, error: BaseException) -> dict[str, object]:
-    """What ended a conversation, in a word and in the error's own words."""
+def _failure(server: McpConnection, error: BaseException) -> dict[str, object]:
+    """Return what ended a conversation, in a word and in the error's own words."""
     found = list(_errors(error))
     error = next((one for one in found if isinstance(one, MemoryError)), found[0])
     why = getattr(error, "strerror", None) or str(error)
@@ -120,7 +120,7 @@ def _failure(server: Server, error: BaseException) -> dict[str, object]:
 
 
 def _errors(error: BaseException) -> Iterator[BaseException]:
-    """The errors of a group, each with what it was raised from: a library may wrap the one that says most."""
+    """Yield the errors of a group, each with what it was raised from: a library may wrap the one that says most."""
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
             yield from _errors(one)
@@ -164,7 +164,7 @@ async def _main() -> None:
     loop.add_signal_handler(signal.SIGTERM, stop)
     reader = asyncio.StreamReader(limit=LONGEST_LINE)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    server = Server(cast("McpServerSpec", json.loads(await reader.readline())))
+    server = McpConnection(cast("McpServerSpec", json.loads(await reader.readline())))
     calls: asyncio.Queue[bytes] = asyncio.Queue()
     reading = asyncio.create_task(_read(reader, calls, stop))
     try:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path
 
 from orchestrator.server.idempotency import KeyedRoute
 from orchestrator.server.routes.dependencies import TheService
-from orchestrator.server.schemas.base import to_view
+from orchestrator.server.schemas.base import compose_view, to_view
 from orchestrator.server.schemas.checkpoints import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
 
 router = APIRouter(prefix="/api/tasks/{name}/checkpoints", tags=["checkpoints"], route_class=KeyedRoute)
@@ -35,16 +35,7 @@ async def restore(name: str, service: TheService, number: Number, body: RestoreB
         done = await service.checkpoints.restore_in_place(name, number)
     else:
         done = await service.checkpoints.restore(name, number, wanted.branch)
-    shown = {
-        "task": done.task.id,
-        "number": number,
-        "repo": done.task.source.repo,
-        "worktree": done.task.source.worktree,
-        "branch": done.branch,
-        "commit": done.commit,
-        "kept_as": done.kept_as,
-    }
-    return to_view(RestoredView, shown, service.redact)
+    return compose_view(RestoredView, service.redact, done, done.task.source, task=done.task.id)
 
 
 @router.post("/{number}/pin")

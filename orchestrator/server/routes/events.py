@@ -7,7 +7,7 @@ The framework has streams of its own, with tasks and buffers in between; a reade
 sent makes one of those end with an error. Here an event is made only when the one before it has been sent.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
@@ -19,7 +19,7 @@ from orchestrator.daemon.services.event_readers import EventReader, LoggedEvent,
 from orchestrator.daemon.services.events import StreamStart
 from orchestrator.daemon.services.records import masked_object
 from orchestrator.server.routes.dependencies import TheService
-from orchestrator.server.schemas.base import to_view
+from orchestrator.server.schemas.base import Redact, to_view
 from orchestrator.server.schemas.events import EventView, GapView, StreamFilter
 
 router = APIRouter(prefix="/api", tags=["events"])
@@ -59,14 +59,14 @@ def _stream(service: Service, reader: EventReader, wanted: StreamFilter) -> Stre
     return StreamingResponse(content(), media_type="text/event-stream", headers=headers)
 
 
-def _sent(item: StreamItem, whole: bool, redact: Callable[[str], str]) -> bytes:
+def _sent(item: StreamItem, whole: bool, redact: Redact) -> bytes:
     view = _view(item, whole, redact)
     data = view.model_dump_json(by_alias=True, exclude=None if whole else {"event", "change"})
     kind = "gap" if isinstance(view, GapView) else view.type
     return format_sse_event(id=str(view.number), event=kind, data_str=data)
 
 
-def _view(item: StreamItem, whole: bool, redact: Callable[[str], str]) -> EventView | GapView:
+def _view(item: StreamItem, whole: bool, redact: Redact) -> EventView | GapView:
     if not isinstance(item, LoggedEvent):
         return GapView(number=item.number, reason=item.reason)
     line, details = item.line, ("event", "change") if whole else ()

@@ -1,16 +1,14 @@
 """What limits work: usage windows, the day's budget, and who waits for them."""
 
-from collections.abc import Callable
-
 from fastapi import APIRouter
 
-from orchestrator.core.task.usage_limits import Windows
 from orchestrator.daemon.services.limits import LimitedTask, LimitsReport
 from orchestrator.server.idempotency import KeyedRoute
-from orchestrator.server.rendering import spent_shown
+from orchestrator.server.rendering import spent_view
 from orchestrator.server.routes.dependencies import By, TheService
-from orchestrator.server.schemas.base import to_view
-from orchestrator.server.schemas.limits import DayView, HeldView, LimitsView, WallView, WindowView
+from orchestrator.server.schemas.base import Redact, compose_view
+from orchestrator.server.schemas.limits import DayView, HeldView, LimitsView, WindowView
+from orchestrator.server.schemas.tasks import CapsView
 
 router = APIRouter(prefix="/api", tags=["daemon"], route_class=KeyedRoute)
 
@@ -27,44 +25,25 @@ async def forget(service: TheService, by: By, window: str | None = None) -> Limi
     return _limits(await service.limits.forget(window, by), service.redact)
 
 
-def _limits(report: LimitsReport, redact: Callable[[str], str]) -> LimitsView:
-    scene = report.snapshot
-    day = {
-        "day": f"{scene.now:%Y-%m-%d}",
-        "spent": spent_shown(report.spent_today),
-        "caps": scene.room.day,
-        "used_up": report.day_used_up,
-    }
-    shown = {
-        "windows": [_window(scene.windows, name) for name in sorted(scene.windows)],
-        "walls": [WallView.model_validate(limit) for limit in report.active],
-        "day": DayView.model_validate(day),
-        "places": scene.room.places,
-        "places_now": report.places_now,
-        "held": [_held(one, redact) for one in report.tasks],
-    }
-    return to_view(LimitsView, shown, redact)
-
-
-def _window(windows: Windows, name: str) -> WindowView:
-    window = windows[name]
-    return WindowView(
-        name=name,
-        status=window.status,
-        resets_at=window.resets_at,
-        utilization=window.utilization,
-        overage=window.overage,
-        seen_at=window.seen_at,
+def _limits(report: LimitsReport, redact: Redact) -> LimitsView:
+    snapshot = report.snapshot
+    windows = sorted(snapshot.windows.items())
+    return compose_view(
+        LimitsView,
+        redact,
+        *(report, snapshot.capacity),
+        windows=tuple(compose_view(WindowView, redact, window, name=name) for name, window in windows),
+        walls=report.active,
+        day=DayView(
+            day=f"{snapshot.now:%Y-%m-%d}",
+            spent=spent_view(report.spent_today),
+            caps=CapsView.model_validate(snapshot.capacity.day),
+            used_up=report.day_used_up,
+        ),
+        held=tuple(_held(one, redact) for one in report.tasks),
     )
 
 
-def _held(one: LimitedTask, redact: Callable[[str], str]) -> HeldView:
-    shown = {
-        "task": one.task.id,
-        "title": one.task.title,
-        "blocked_by": one.task.agent.blocked_by,
-        "because": one.why.facts[0],
-        "until": one.until,
-        "next": one.why.next,
-    }
-    return to_view(HeldView, shown, redact)
+def _held(one: LimitedTask, redact: Redact) -> HeldView:
+    because = one.why.facts[0]
+    return compose_view(HeldView, redact, *(one, one.task, one.why, one.task.agent), task=one.task.id, because=because)

@@ -7,7 +7,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import JsonValue
 
 from orchestrator.server.routes.dependencies import TheService
-from orchestrator.server.schemas.base import to_view
+from orchestrator.server.schemas.base import compose_view, to_view
 from orchestrator.server.schemas.records import (
     ArtifactLine,
     ArtifactList,
@@ -52,9 +52,7 @@ async def failures(name: str, service: TheService) -> FailuresView:
 async def artifacts(name: str, service: TheService) -> ArtifactList:
     """List what stages and checks left."""
     found = await service.records.artifacts(name)
-    return ArtifactList(
-        artifacts=tuple(ArtifactLine(path=one.name, size=one.size, modified_at=one.modified_at) for one in found)
-    )
+    return ArtifactList(artifacts=tuple(compose_view(ArtifactLine, str, one, path=one.name) for one in found))
 
 
 @router.get("/artifacts/{path:path}", response_class=PlainTextResponse)

@@ -9,7 +9,7 @@ from orchestrator.daemon.task_factory import Submission
 from orchestrator.server.idempotency import KeyedRoute
 from orchestrator.server.rendering import task_lines, task_view
 from orchestrator.server.routes.dependencies import By, TheService
-from orchestrator.server.schemas.base import to_view
+from orchestrator.server.schemas.base import compose_view
 from orchestrator.server.schemas.task_input import ChangeBody, SubmissionBody, TaskFilter
 from orchestrator.server.schemas.tasks import TaskPage, TaskView, WhyView
 
@@ -19,11 +19,8 @@ router = APIRouter(prefix="/api/tasks", tags=["tasks"], route_class=KeyedRoute)
 @router.get("")
 async def tasks(service: TheService, wanted: Annotated[TaskFilter, Query()]) -> TaskPage:
     """List tasks, newest first; archived ones only when asked for."""
-    found = await service.tasks.list(
-        TaskQuery(statuses=wanted.status, repo=wanted.repo, all=wanted.all, limit=wanted.limit, cursor=wanted.cursor)
-    )
-    lines = task_lines(found.tasks, service.redact)
-    return TaskPage(tasks=lines, next_cursor=found.next_cursor, unreadable=found.unreadable)
+    found = await service.tasks.list(TaskQuery(**dict(wanted)))
+    return compose_view(TaskPage, service.redact, found, tasks=task_lines(found.tasks, service.redact))
 
 
 @router.post("", status_code=status.HTTP_201_CREATED)
@@ -45,9 +42,8 @@ async def task(name: str, service: TheService) -> TaskView:
 async def why(name: str, service: TheService) -> WhyView:
     """Say what keeps the task where it is, and what would move it."""
     task, found = await service.tasks.why(name)
-    where = {"task": task.id, "status": task.status, "stage": task.stage}
-    paused = {"paused": task.is_paused, "blocked_by": task.agent.blocked_by}
-    return to_view(WhyView, {**where, **paused, "facts": found.facts, "next": found.next}, service.redact)
+    paused, by = task.is_paused, task.agent.blocked_by
+    return compose_view(WhyView, service.redact, found, task, task=task.id, paused=paused, blocked_by=by)
 
 
 @router.patch("/{name}")

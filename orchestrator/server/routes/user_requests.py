@@ -5,11 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from orchestrator.core.task.user_requests import RequestKind
+from orchestrator.daemon.service import Service
 from orchestrator.daemon.services.user_requests import TaskRequest
 from orchestrator.server.idempotency import SECRET, KeyedRoute
-from orchestrator.server.rendering import Redact, request_view
+from orchestrator.server.rendering import extended_request_view, request_view
 from orchestrator.server.routes.dependencies import By, TheService
-from orchestrator.server.schemas.base import to_view
+from orchestrator.server.schemas.base import Redact
 from orchestrator.server.schemas.user_requests import (
     AnswerBody,
     ChangesBody,
@@ -31,22 +32,19 @@ Wanted = Annotated[RequestFilter, Query()]
 @router.get("/questions")
 async def questions(service: TheService, wanted: Wanted) -> RequestList:
     """List questions that agents ask, permissions among them."""
-    found = await service.requests.list(RequestKind.QUESTION, wanted.task, answered=wanted.status == "all")
-    return RequestList(requests=tuple(_view(one, service.redact) for one in found))
+    return await _listed(service, RequestKind.QUESTION, wanted)
 
 
 @router.get("/dependencies")
 async def dependencies(service: TheService, wanted: Wanted) -> RequestList:
     """List what agents need and only a person can provide."""
-    found = await service.requests.list(RequestKind.DEPENDENCY, wanted.task, answered=wanted.status == "all")
-    return RequestList(requests=tuple(_view(one, service.redact) for one in found))
+    return await _listed(service, RequestKind.DEPENDENCY, wanted)
 
 
 @router.get("/reviews")
 async def reviews(service: TheService, wanted: Wanted) -> RequestList:
     """List stages and plans that are to be approved."""
-    found = await service.requests.list(RequestKind.REVIEW, wanted.task, answered=wanted.status == "all")
-    return RequestList(requests=tuple(_view(one, service.redact) for one in found))
+    return await _listed(service, RequestKind.REVIEW, wanted)
 
 
 @router.get("/questions/{name}")
@@ -66,15 +64,8 @@ async def review(name: str, service: TheService) -> ReviewView:
     """Show one review, and what is to be looked at."""
     found, change = await service.requests.find_review(name)
     task, stage = found.task, found.task.stages.get(found.request.stage)
-    shown = {
-        **_view(found, service.redact).model_dump(),
-        "files": tuple(task.display_path(file) for file in (stage.artifacts if stage else ())),
-        "worktree": task.source.worktree,
-        "base_commit": task.source.base_commit,
-        "head": task.source.head,
-        "change": change,
-    }
-    return to_view(ReviewView, shown, service.redact)
+    files = tuple(task.display_path(file) for file in (stage.artifacts if stage else ()))
+    return extended_request_view(ReviewView, task, found.request, service.redact, files=files, change=change)
 
 
 @router.post("/questions/{name}/answer")
@@ -109,14 +100,18 @@ async def provide(name: str, service: TheService, by: By, body: ProvideBody | No
     """
     value = body.value.get_secret_value() if body and body.value is not None else None
     found, unmasked = await service.requests.provide(name, value, by)
-    shown = {**_view(found, service.redact).model_dump(), "unmasked": unmasked}
-    return to_view(ProvidedView, shown, service.redact)
+    return extended_request_view(ProvidedView, found.task, found.request, service.redact, unmasked=unmasked)
 
 
 @router.post("/dependencies/{name}/reject")
 async def reject(name: str, service: TheService, by: By, body: RejectBody | None = None) -> RequestView:
     """Say that it will not be provided; the agent has to do without it."""
     return _view(await service.requests.reject(name, body.reason if body else "", by), service.redact)
+
+
+async def _listed(service: Service, kind: RequestKind, wanted: RequestFilter) -> RequestList:
+    found = await service.requests.list(kind, wanted.task, answered=wanted.status == "all")
+    return RequestList(requests=tuple(_view(one, service.redact) for one in found))
 
 
 def _view(found: TaskRequest, redact: Redact) -> RequestView:

@@ -19,15 +19,26 @@ class View(BaseModel):
 
 
 V = TypeVar("V", bound=View)
+Redact = Callable[[str], str]
 
 
-def to_view(kind: type[V], value: object, redact: Callable[[str], str]) -> V:
+def to_view(kind: type[V], value: object, redact: Redact) -> V:
     """Return a view of a value or of a camelCase document, with every text of an agent redacted."""
     return kind.model_validate(value, context=redact)
 
 
+def compose_view(kind: type[V], redact: Redact, *sources: object, **given: object) -> V:
+    """Return a view whose fields are `given`, or else attributes of the first source that has one of that name."""
+    values = dict(given)
+    for name in kind.model_fields.keys() - given.keys():
+        source = next((source for source in sources if hasattr(source, name)), None)
+        if source is not None:
+            values[name] = getattr(source, name)
+    return to_view(kind, values, redact)
+
+
 def _masked(text: str, info: ValidationInfo) -> str:
-    redact: Callable[[str], str] | None = info.context
+    redact: Redact | None = info.context
     if redact is None:
         raise TypeError("a view with an agent's words is made by `to_view`")
     return redact(text)

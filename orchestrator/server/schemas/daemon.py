@@ -32,7 +32,7 @@ class RunningView(View):
 class StatusView(View):
     """The daemon's status: `health` is ok, paused, pressure or draining; sizes in bytes, times in seconds.
 
-    `queue` waits for a place, `standing` is paused for another reason.
+    `queue` waits for a slot, `standing` is paused for another reason; `places` are the slots for tasks.
     """
 
     health: str

@@ -75,7 +75,7 @@ class GlanceView(View):
 class OverviewView(View):
     """Everything at a glance; `tasks` are active ones, then paused ones, then those that wait, in order.
 
-    `more` counts those left out, `waiting` all that wait for a place; `limited_until` is when a usage limit ends.
+    `more` counts those left out, `waiting` all that wait for a slot; `limited_until` is when a usage limit ends.
     """
 
     health: str

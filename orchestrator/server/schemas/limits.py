@@ -46,7 +46,7 @@ class HeldView(View):
 
 
 class LimitsView(View):
-    """Everything that limits work now; `places_now` are the places while a window is nearly used up."""
+    """Everything that limits work now; `places_now` are the slots while a window is nearly used up."""
 
     windows: tuple[WindowView, ...]
     walls: tuple[WallView, ...]

@@ -20,7 +20,7 @@ from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.supervisor.simulation import messages
 from orchestrator.supervisor.simulation.account import TOKENS_A_SECOND, SimulatedAccount
 from orchestrator.supervisor.simulation.probabilities import MINUTE, Probabilities, random_duration
-from orchestrator.supervisor.simulation.trees import Tree
+from orchestrator.supervisor.simulation.trees import SimulatedTree
 from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 
 USD_A_TOKEN = 3e-6
@@ -28,7 +28,7 @@ LINE = 200
 """The length of a line of output in bytes."""
 
 
-class Step(Enum):
+class SimulatedStep(Enum):
     """One thing that an agent does in a turn."""
 
     WORK = auto()
@@ -44,22 +44,22 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class SimulatedProgress:
     """How many tokens the current turn has used."""
 
     tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class SimulatedLine:
     """A line of output: the offset at which it ends, and its content."""
 
     end: int
-    content: events.Event | Limit | Progress
+    content: events.Event | Limit | SimulatedProgress
 
 
 @dataclass(slots=True, kw_only=True)
-class Session:
+class SimulatedSession:
     """A conversation: whether it can be resumed, the totals that its last process saved, and those it reported."""
 
     started: bool = False
@@ -75,7 +75,7 @@ class Turn:
 
     command: do.SendTurn
     task: Task
-    steps: deque[tuple[float, Step]]
+    steps: deque[tuple[float, SimulatedStep]]
     tokens: int = 0
     malformed: tuple[str, ...] = ()
     limit: Limit | None = None
@@ -94,22 +94,22 @@ class AgentEnvironment:
 
 
 @dataclass(slots=True, kw_only=True)
-class Launch:
+class SimulatedLaunch:
     """How an agent was started."""
 
     attempt: int
     model: str
     session_id: str
     resume: bool
-    session: Session = field(default_factory=Session)
+    session: SimulatedSession = field(default_factory=SimulatedSession)
 
 
-class AgentTree(Tree):
+class AgentTree(SimulatedTree):
     """An agent's process tree."""
 
-    def __init__(self, environment: AgentEnvironment, task: Task, folder: str, launch: Launch) -> None:
+    def __init__(self, environment: AgentEnvironment, task: Task, folder: str, launch: SimulatedLaunch) -> None:
         super().__init__(environment.clock, task.id, folder)
-        self.lines: list[Line] = []
+        self.lines: list[SimulatedLine] = []
         self.accepted: set[str] = set()
         self.turn: Turn | None = None
         self.hung = False
@@ -159,7 +159,7 @@ class AgentTree(Tree):
 
     def exit(self, code: int | None) -> None:
         """Exit; the totals of the session are saved unless the process was killed."""
-        if self.end is None and code is None:
+        if self.alive and code is None:
             self._session.tokens = self._session.reported_tokens = 0
             self._session.usd = self._session.reported_usd = 0.0
         self.turn, self.open_request, self.hung = None, None, False
@@ -177,24 +177,24 @@ class AgentTree(Tree):
         self.last_activity = self._environment.clock.now
         self._schedule(2.0, self._start_session)
 
-    def _plan(self, task: Task) -> deque[tuple[float, Step]]:
+    def _plan(self, task: Task) -> deque[tuple[float, SimulatedStep]]:
         """Return the random steps of a turn of some minutes, with the seconds before each."""
         rng, probabilities = self._environment.rng, self._environment.probabilities
         permission = probabilities.permission if task.policy.autonomy is Autonomy.INTERACTIVE else 0.0
         chances = (
-            (Step.ASK_QUESTION, probabilities.question),
-            (Step.REPORT_DEPENDENCY, probabilities.dependency),
-            (Step.REQUEST_PERMISSION, permission),
-            (Step.REPORT_ERROR, probabilities.agent_error),
-            (Step.PRINT_MALFORMED, probabilities.malformed_block),
-            (Step.FAIL, probabilities.turn_fails),
-            (Step.EXIT, probabilities.agent_exits),
-            (Step.HANG, probabilities.agent_hangs),
+            (SimulatedStep.ASK_QUESTION, probabilities.question),
+            (SimulatedStep.REPORT_DEPENDENCY, probabilities.dependency),
+            (SimulatedStep.REQUEST_PERMISSION, permission),
+            (SimulatedStep.REPORT_ERROR, probabilities.agent_error),
+            (SimulatedStep.PRINT_MALFORMED, probabilities.malformed_block),
+            (SimulatedStep.FAIL, probabilities.turn_fails),
+            (SimulatedStep.EXIT, probabilities.agent_exits),
+            (SimulatedStep.HANG, probabilities.agent_hangs),
         )
-        steps = [Step.WORK, Step.WORK, *(one for one, chance in chances if rng.random() < chance)]
+        steps = [SimulatedStep.WORK, SimulatedStep.WORK, *(one for one, chance in chances if rng.random() < chance)]
         rng.shuffle(steps)
         seconds = random_duration(rng, 7 * MINUTE)
-        return deque([*((seconds / len(steps), one) for one in steps), (5.0, Step.FINISH)])
+        return deque([*((seconds / len(steps), one) for one in steps), (5.0, SimulatedStep.FINISH)])
 
     def _start_session(self) -> None:
         """Report the session, or fail because the session to resume does not exist."""
@@ -217,34 +217,34 @@ class AgentTree(Tree):
             seconds, step = self.turn.steps.popleft()
             self._schedule(seconds, lambda: self._run_step(step, seconds))
 
-    def _run_step(self, step: Step, seconds: float) -> None:
+    def _run_step(self, step: SimulatedStep, seconds: float) -> None:
         turn, rng, probabilities = self.turn, self._environment.rng, self._environment.probabilities
         if turn is None or not self._call(turn, seconds):
             return
         match step:
-            case Step.WORK:
-                self._print(Progress(tokens=turn.tokens))
-            case Step.ASK_QUESTION:
+            case SimulatedStep.WORK:
+                self._print(SimulatedProgress(tokens=turn.tokens))
+            case SimulatedStep.ASK_QUESTION:
                 self._print_message(messages.question_block(rng))
-            case Step.REPORT_DEPENDENCY:
+            case SimulatedStep.REPORT_DEPENDENCY:
                 self._print_message(messages.dependency_block(rng))
-            case Step.REPORT_ERROR:
+            case SimulatedStep.REPORT_ERROR:
                 self._print_message(messages.error_block(rng, probabilities.fatal))
-            case Step.PRINT_MALFORMED:
+            case SimulatedStep.PRINT_MALFORMED:
                 turn.malformed += messages.malformed_block(rng).malformed
-            case Step.REQUEST_PERMISSION:
+            case SimulatedStep.REQUEST_PERMISSION:
                 self._request_permission()
                 return
-            case Step.FAIL:
+            case SimulatedStep.FAIL:
                 self._finish(TurnOutcome.FAILED, rng.choice((ErrorClass.CONTEXT, ErrorClass.UNKNOWN)))
                 return
-            case Step.EXIT:
+            case SimulatedStep.EXIT:
                 self.exit(None if rng.random() < probabilities.killed else 1)
                 return
-            case Step.HANG:
+            case SimulatedStep.HANG:
                 self.hung = True
                 return
-            case Step.FINISH:
+            case SimulatedStep.FINISH:
                 self._environment.save_work(turn.task, rng.random() >= probabilities.incomplete)
                 self._finish(TurnOutcome.OK)
                 return
@@ -328,7 +328,7 @@ class AgentTree(Tree):
     def _next_end(self) -> int:
         return (len(self.lines) + 1) * LINE
 
-    def _print(self, content: events.Event | Limit | Progress) -> None:
+    def _print(self, content: events.Event | Limit | SimulatedProgress) -> None:
         self.last_activity = self._environment.clock.now
-        self.lines.append(Line(end=self._next_end, content=content))
+        self.lines.append(SimulatedLine(end=self._next_end, content=content))
         self.on_change()

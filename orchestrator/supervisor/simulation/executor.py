@@ -17,9 +17,9 @@ from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import Task
 from orchestrator.supervisor.inbox import Inbox
-from orchestrator.supervisor.simulation.agents import AgentTree, Line, Progress
+from orchestrator.supervisor.simulation.agents import AgentTree, SimulatedLine, SimulatedProgress
 from orchestrator.supervisor.simulation.memory import FaultInjector
-from orchestrator.supervisor.simulation.trees import CheckTree, Tree
+from orchestrator.supervisor.simulation.trees import CheckTree, SimulatedTree
 from orchestrator.supervisor.simulation.virtual_clock import ScheduledCall
 from orchestrator.supervisor.simulation.world import World
 
@@ -28,7 +28,7 @@ from orchestrator.supervisor.simulation.world import World
 class _Reader:
     """The reader of a run, and how many of its lines it has read."""
 
-    tree: Tree
+    tree: SimulatedTree
     lines: int = 0
 
 
@@ -267,7 +267,7 @@ class SimulatedExecutor:
             self._readers[task.id, folder] = _Reader(tree, lines)
         self._read(tree)
 
-    def _read(self, tree: Tree) -> None:
+    def _read(self, tree: SimulatedTree) -> None:
         """Read the new lines of a run, and post its end."""
         reader = self._readers.get((tree.task_id, tree.folder))
         if reader is None:
@@ -282,12 +282,12 @@ class SimulatedExecutor:
         elif tree.self_frozen:
             self._post(tree.task_id, events.RunFrozen(at=self._now, folder=tree.folder))
 
-    def _read_line(self, tree: AgentTree, line: Line) -> None:
+    def _read_line(self, tree: AgentTree, line: SimulatedLine) -> None:
         match line.content:
             case Limit():
                 self.has_news = True
                 self._inbox.record_limit(line.content)
-            case Progress():
+            case SimulatedProgress():
                 offset, tokens = line.end, line.content.tokens
 
                 def progressed(agent: Agent) -> Agent:
@@ -298,10 +298,10 @@ class SimulatedExecutor:
             case event:
                 self._post(tree.task_id, replace(event, at=self._now))
 
-    def _post_end(self, task_id: str, folder: str, tree: Tree | None) -> None:
+    def _post_end(self, task_id: str, folder: str, tree: SimulatedTree | None) -> None:
         """Post that a run ended, or that it never started."""
         if folder.startswith("agents/"):
-            code = tree.end.code if tree is not None and tree.end is not None else None
+            code = tree.exit_code if tree is not None else None
             offset = tree.lines[-1].end if isinstance(tree, AgentTree) and tree.lines else 0
             attempt = int(folder.removeprefix("agents/"))
             ended: events.Event = events.AgentExited(

@@ -17,7 +17,7 @@ PublishCommand = (
 
 
 @dataclass(slots=True)
-class PullRequest:
+class SimulatedPullRequest:
     """A pull request and the comments of its reviewers so far."""
 
     number: int
@@ -31,7 +31,7 @@ class SimulatedForge:
 
     def __init__(self, rng: Random, probabilities: Probabilities, record_effect: Callable[[str, str], None]) -> None:
         self._rng, self._probabilities, self._record_effect = rng, probabilities, record_effect
-        self._pull_requests: dict[str, PullRequest] = {}
+        self._pull_requests: dict[str, SimulatedPullRequest] = {}
         self._posted: set[tuple[str, str]] = set()
 
     def execute(self, task_id: str, command: PublishCommand) -> Callable[[datetime], events.Event]:
@@ -56,7 +56,7 @@ class SimulatedForge:
         known = self._pull_requests.get(task_id)
         number = known.number if known else len(self._pull_requests) + 1
         if known is None or known.status is not PullStatus.OPEN:
-            self._pull_requests[task_id] = PullRequest(number=number, head=command.commit)
+            self._pull_requests[task_id] = SimulatedPullRequest(number=number, head=command.commit)
             self._record_effect(task_id, f"pull request {number}")
         else:
             known.head = command.commit
@@ -104,6 +104,6 @@ class SimulatedForge:
             self._posted.add((task_id, mark))
             self._record_effect(task_id, mark)
 
-    def _set_merged(self, task_id: str, pull_request: PullRequest) -> None:
+    def _set_merged(self, task_id: str, pull_request: SimulatedPullRequest) -> None:
         pull_request.status = PullStatus.MERGED
         self._record_effect(task_id, f"merge of {pull_request.number}")

@@ -34,11 +34,11 @@ class ProgressSigns:
     is_active: bool
 
 
-def active_tasks_fit_places(scene: SchedulerSnapshot) -> Iterator[str]:
-    """No more tasks are active than there are places."""
-    holders = len(scene.tasks.running)
-    if holders > scene.room.places:
-        yield f"{holders} tasks are active in {scene.room.places} places"
+def active_tasks_fit_places(snapshot: SchedulerSnapshot) -> Iterator[str]:
+    """No more tasks are active than there are slots."""
+    holders = len(snapshot.tasks.running)
+    if holders > snapshot.capacity.places:
+        yield f"{holders} tasks are active in {snapshot.capacity.places} slots"
 
 
 def final_status_is_permanent(before: TaskStatus, after: TaskStatus) -> Iterator[str]:
@@ -58,16 +58,16 @@ def requests_are_answered_once(before: Task, after: Task) -> Iterator[str]:
             yield f"request {old.number} was {old.status} and is {new.status}"
 
 
-def turns_respect_limits_and_budgets(task: Task, scene: SchedulerSnapshot, command: SendTurn) -> Iterator[str]:
+def turns_respect_limits_and_budgets(task: Task, snapshot: SchedulerSnapshot, command: SendTurn) -> Iterator[str]:
     """No turn starts under a usage limit, beyond a cap of its task, or after the day's budget is used up."""
     start = f"turn {command.attempt}/{command.turn} starts"
-    limit = active_limit_before(task, scene)
+    limit = active_limit_before(task, snapshot)
     if limit is not None:
         yield f"{start} under the limit {limit.window}, which lasts until {limit.until}"
     cap = cap_reached(task)
     if cap is not None:
         yield f"{start} although {cap}"
-    over = reached_cap(spent_today(scene), scene.room.day)
+    over = reached_cap(spent_today(snapshot), snapshot.capacity.day)
     if over is not None:
         yield f"{start} although the day's budget is used up: {over}"
 
@@ -98,29 +98,29 @@ def recorded_spending_matches_bill(task: Task, billed: Spending) -> Iterator[str
         yield f"recorded ${spent.usd:.4f} and {spent.tokens} tokens, billed ${billed.usd:.4f} and {billed.tokens}"
 
 
-def task_can_progress(task: Task, scene: SchedulerSnapshot, signs: ProgressSigns) -> Iterator[str]:
+def task_can_progress(task: Task, snapshot: SchedulerSnapshot, signs: ProgressSigns) -> Iterator[str]:
     """Every task can be explained, and unless it has ended, something will advance it."""
-    why = explain(task, scene)
+    why = explain(task, snapshot)
     if not why.next or not all(why.facts):
         yield "its state cannot be explained"
-    if not (task.status.is_final or signs.in_flight or _can_progress(task, scene, signs)):
+    if not (task.status.is_final or signs.in_flight or _can_progress(task, snapshot, signs)):
         agent = f"{task.agent.status} for {task.agent.blocked_by}"
         yield f"nothing will advance it: {task.status} in {task.stage}, {agent}, next {task.next_action}, {task.run}"
 
 
-def _can_progress(task: Task, scene: SchedulerSnapshot, signs: ProgressSigns) -> bool:
+def _can_progress(task: Task, snapshot: SchedulerSnapshot, signs: ProgressSigns) -> bool:
     if task.is_paused:
-        return _can_resume(task, scene, signs)
+        return _can_resume(task, snapshot, signs)
     match task.status:
         case TaskStatus.DRAFT | TaskStatus.BLOCKED:
             return bool(allowed(task))
         case TaskStatus.PENDING:
-            return bool(blockers(task, scene)) or _waits_for_place(task, scene)
+            return bool(blockers(task, snapshot)) or _waits_for_place(task, snapshot)
         case _:
             return signs.is_active or signs.alarm is not None
 
 
-def _can_resume(task: Task, scene: SchedulerSnapshot, signs: ProgressSigns) -> bool:
+def _can_resume(task: Task, snapshot: SchedulerSnapshot, signs: ProgressSigns) -> bool:
     match task.agent.blocked_by:
         case PauseReason.USER:
             return "resume" in allowed(task)
@@ -131,18 +131,18 @@ def _can_resume(task: Task, scene: SchedulerSnapshot, signs: ProgressSigns) -> b
         case PauseReason.RATE_LIMIT:
             automatic = task.retry_at is not None and signs.alarm is not None
             manual = bool(task.agent.setbacks.limit_waits) and task.retry_at is None and "resume" in allowed(task)
-            return automatic or manual or active_limit_before(task, scene) is not None
+            return automatic or manual or active_limit_before(task, snapshot) is not None
         case PauseReason.BUDGET:
-            return cap_reached(task) is not None or day_used_up(scene) is not None
+            return cap_reached(task) is not None or day_used_up(snapshot) is not None
         case PauseReason.PRESSURE:
-            return scene.room.pressure is not None
+            return snapshot.capacity.pressure is not None
         case None:
-            return _waits_for_place(task, scene)
+            return _waits_for_place(task, snapshot)
 
 
-def _waits_for_place(task: Task, scene: SchedulerSnapshot) -> bool:
-    """Whether it needs a place, and something keeps it from getting one."""
+def _waits_for_place(task: Task, snapshot: SchedulerSnapshot) -> bool:
+    """Whether it needs a slot, and something keeps it from getting one."""
     if not task.wants_slot:
         return False
-    room, taken = scene.room, len(scene.tasks.running)
-    return bool(room.pressure or room.draining or taken >= places(scene) or block_reason(task, scene))
+    capacity, taken = snapshot.capacity, len(snapshot.tasks.running)
+    return bool(capacity.pressure or capacity.draining or taken >= places(snapshot) or block_reason(task, snapshot))

@@ -85,14 +85,13 @@ class MemoryDisk:
 
 
 class MemoryEventLog:
-    """The newest decisions of all tasks, in order."""
+    """The newest decisions of all tasks, in order; `EventLog` documents the methods."""
 
     def __init__(self, disk: MemoryDisk) -> None:
         self._disk = disk
 
     @property
     def last(self) -> int:
-        """The number of the newest decision, 0 if there is none."""
         return self._disk.decisions[-1].number if self._disk.decisions else 0
 
     def append(self, before: Task | None, after: Task, event: Event) -> None:
@@ -102,16 +101,13 @@ class MemoryEventLog:
         self._disk.decisions.append(_Decision(self.last + 1, at, before, after, event))
 
     def after(self, number: int) -> Cursor:
-        """Return the cursor behind the decision of that number; a negative number counts from the end."""
         return Cursor(number=max(0, self.last + number) if number < 0 else number)
 
     def since(self, at: str) -> Cursor:
-        """Return the cursor before the first decision at that time or later; the time is given as a stamp."""
         first = next((one.number for one in self._disk.decisions if one.at >= at), self.last + 1)
         return Cursor(number=first - 1)
 
     def read(self, cursor: Cursor) -> Events:
-        """Return some decisions of all tasks behind the cursor, and the cursor behind them."""
         if cursor.number > self.last:
             gap = EventGap(number=self.last, reason=f"there is no event {cursor.number} yet; {self.last} is last")
             return [gap], self.after(self.last)
@@ -124,7 +120,6 @@ class MemoryEventLog:
         return found, Cursor(number=found[-1].number if found else cursor.number)
 
     def read_task(self, task_id: str, cursor: Cursor) -> Events:
-        """Return the decisions of one task that are kept, numbered as its own."""
         own = (one for one in self._disk.decisions if one.after.id == task_id and one.after.seq > cursor.number)
         found: list[EventRecord | EventGap] = []
         for one in own if task_id in self._disk.tasks else ():
@@ -141,7 +136,7 @@ class MemoryEventLog:
 
 
 class MemoryStore:
-    """One daemon's access to a disk in memory. Raises StoreInUse while another one has it."""
+    """One daemon's access to a disk in memory; `Store` documents the methods. Raises StoreInUse."""
 
     def __init__(self, disk: MemoryDisk, faults: FaultInjector) -> None:
         if disk.in_use:
@@ -152,7 +147,6 @@ class MemoryStore:
         self.events = MemoryEventLog(disk)
 
     def close(self) -> None:
-        """Let another daemon have the disk."""
         self._open.clear()
         self._disk.in_use = False
 
@@ -172,17 +166,14 @@ class MemoryStore:
         self._faults.step()
 
     def settle(self) -> Sequence[ForeignEdit]:
-        """Return nothing: no other program sees memory."""
         return ()
 
     def note_telemetry(self, task: Task) -> None:
-        """Keep what is no decision."""
         known = self._disk.tasks[task.id]
         if known.seq == task.seq:
             self._disk.tasks[task.id] = replace(known, agent=task.agent)
 
     def release(self, task_id: str) -> None:
-        """Take no decisions of a task until it is loaded again."""
         self._open.discard(task_id)
 
     def load(self, task_id: str, *, keep_open: bool = False) -> LoadedTask:
@@ -201,15 +192,12 @@ class MemoryStore:
         return LoadedTask(task=read)
 
     def holds(self, task_id: str) -> bool:
-        """Return whether there is a task of this id."""
         return task_id in self._disk.tasks
 
     def summaries(self) -> Iterator[TaskSummary]:
-        """Yield every task's summary."""
         return map(summary_of, tuple(self._disk.tasks.values()))
 
     def delete(self, task_id: str) -> None:
-        """Remove a task with everything that is kept of it."""
         self.release(task_id)
         self._disk.tasks.pop(task_id, None)
         self._disk.read.pop(task_id, None)
@@ -217,11 +205,9 @@ class MemoryStore:
             del self._disk.checkpoints[key]
 
     def foreign_edits(self, task: Task) -> Sequence[ForeignEdit]:  # noqa: ARG002 - no other program sees memory
-        """Return nothing: no other program sees memory."""
         return ()
 
     def save_checkpoint(self, task: Task, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint, and drop those it supersedes."""
         earlier = self._disk.checkpoints.get((task.id, checkpoint.number))
         pinned = checkpoint.pinned or (earlier is not None and earlier.pinned)
         self._disk.checkpoints[task.id, checkpoint.number] = replace(checkpoint, pinned=pinned)
@@ -229,28 +215,23 @@ class MemoryStore:
             del self._disk.checkpoints[task.id, number]
 
     def checkpoints(self, task_id: str) -> list[Checkpoint]:
-        """Return every checkpoint of a task, newest first."""
         own = [one for (owner, _), one in self._disk.checkpoints.items() if owner == task_id]
         return sorted(own, key=lambda one: one.number, reverse=True)
 
     def checkpoint(self, task_id: str, number: int) -> Checkpoint:
-        """Return one checkpoint. Raises NoSuchCheckpoint."""
         found = self._disk.checkpoints.get((task_id, number))
         if found is None:
             raise NoSuchCheckpoint(task_id, number)
         return found
 
     def pin_checkpoint(self, task_id: str, number: int, *, pinned: bool) -> Checkpoint:
-        """Keep a checkpoint for good, or no longer than the others. Raises NoSuchCheckpoint."""
         found = replace(self.checkpoint(task_id, number), pinned=pinned)
         self._disk.checkpoints[task_id, number] = found
         return found
 
     def keep_account(self, kept: AccountState) -> bool:
-        """Keep the state shared by all tasks."""
         self._disk.account = kept
         return True
 
     def account(self) -> AccountState:
-        """Return the state shared by all tasks."""
         return self._disk.account

@@ -39,7 +39,7 @@ class Monitor:
             self._started_turns.add(command.uuid)
             self._metrics.counts["turns"] += 1
             invariant = invariants.turns_respect_limits_and_budgets
-            self._record(task.id, invariant.__name__, invariant(task, supervisor.scene(), command))
+            self._record(task.id, invariant.__name__, invariant(task, supervisor.snapshot(), command))
 
     def on_answer(self, task_id: str, number: int) -> None:
         """Check an answer that the daemon accepted."""
@@ -76,17 +76,17 @@ class Monitor:
         """Check the tasks with new decisions; call it when the supervisor has processed all its events."""
         if not self._to_check:
             return
-        scene = supervisor.scene()
-        self._record("", invariants.active_tasks_fit_places.__name__, invariants.active_tasks_fit_places(scene))
+        snapshot = supervisor.snapshot()
+        self._record("", invariants.active_tasks_fit_places.__name__, invariants.active_tasks_fit_places(snapshot))
         for task_id in executor.abandoned:
             self._record(task_id, "no_task_is_abandoned", ("a decision about it raised an unexpected error",))
         self._record("", "decisions_are_consecutive", self._disk.conflicts)
         for task_id in sorted(self._to_check):
-            self._check_task(task_id, supervisor.tasks.get(task_id), scene, executor)
+            self._check_task(task_id, supervisor.tasks.get(task_id), snapshot, executor)
         self._to_check.clear()
 
     def _check_task(
-        self, task_id: str, task: Task | None, scene: SchedulerSnapshot, executor: SimulatedExecutor
+        self, task_id: str, task: Task | None, snapshot: SchedulerSnapshot, executor: SimulatedExecutor
     ) -> None:
         """Check one task; None stands for a task that has ended."""
         world, alive = self._world.of(task_id), self._world.live_runs(task_id)
@@ -99,7 +99,7 @@ class Monitor:
             return
         one_run, progress = invariants.at_most_one_run_is_alive, invariants.task_can_progress
         self._record(task_id, one_run.__name__, one_run(alive))
-        self._record(task_id, progress.__name__, progress(task, scene, self._signs(task, executor)))
+        self._record(task_id, progress.__name__, progress(task, snapshot, self._signs(task, executor)))
 
     def _signs(self, task: Task, executor: SimulatedExecutor) -> invariants.ProgressSigns:
         alarm = executor.alarms.get(task.id)

@@ -44,7 +44,7 @@ _NO_SHORTAGE = ResourceReading(free_disk=_PLENTY, available_memory=_PLENTY, load
 class DaemonConfig:
     """The user's settings and definitions that a simulation depends on; times in seconds."""
 
-    room: Capacity
+    capacity: Capacity
     floors: Floors
     policy: Callable[[Autonomy, float | None], TaskPolicy]
     pipelines: Mapping[str, Pipeline]
@@ -85,7 +85,7 @@ class Simulation:
         self._rng = _rng(plan, "week")
         probabilities = plan.probabilities
         bad_hours = outages(_rng(plan, "outages"), probabilities, START, plan.days)
-        account = SimulatedAccount(_rng(plan, "account"), config.room.places, bad_hours)
+        account = SimulatedAccount(_rng(plan, "account"), config.capacity.places, bad_hours)
         self._world = World(self._clock, _rng(plan, "world"), probabilities, account, config.pipelines)
         self._people = People(self._clock, _rng(plan, "people"), probabilities, config.policy)
         self._faults = FaultInjector()
@@ -140,7 +140,7 @@ class Simulation:
             pipeline_of=lambda task: self._config.pipelines[task.pipeline],
             model_of=self._config.model_of,
         )
-        supervisor = Supervisor(store, executor, inbox, lookups, self._config.room)
+        supervisor = Supervisor(store, executor, inbox, lookups, self._config.capacity)
         supervisor.shared.recall(store.account())
         for found in store.summaries():
             if found.ended:

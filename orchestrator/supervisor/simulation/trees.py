@@ -1,7 +1,6 @@
 """Process trees that work for a while, can be frozen meanwhile, and exit; the processes of checks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 
 from orchestrator.core.task.checks import CheckResult, Verdict
@@ -9,29 +8,18 @@ from orchestrator.supervisor.simulation.probabilities import MINUTE, Probabiliti
 from orchestrator.supervisor.simulation.virtual_clock import ScheduledCall, VirtualClock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
-    """How a tree ended; a killed one has no exit code."""
-
-    code: int | None
-
-
-class Tree:
+class SimulatedTree:
     """A tree of processes under a holder process; it outlives the daemon. `on_change` is called when it has news."""
 
     def __init__(self, clock: VirtualClock, task_id: str, folder: str) -> None:
         self.task_id, self.folder = task_id, folder
-        self.end: Exit | None = None
+        self.alive = True
+        self.exit_code: int | None = None
         self.frozen = self.self_frozen = False
         self.on_change: Callable[[], None] = lambda: None
         self._clock = clock
         self._scheduled: ScheduledCall | None = None
         self._remaining: tuple[float, Callable[[], None]] | None = None
-
-    @property
-    def alive(self) -> bool:
-        """Whether it has not exited."""
-        return self.end is None
 
     @property
     def busy(self) -> bool:
@@ -57,11 +45,11 @@ class Tree:
             self._schedule(*remaining)
 
     def exit(self, code: int | None) -> None:
-        """Exit, whatever it was doing, and notify the listener."""
-        if self.end is not None:
+        """Exit, whatever it was doing, and notify the listener; a killed tree has no exit code."""
+        if not self.alive:
             return
         self.cancel_work()
-        self.end = Exit(code=code)
+        self.alive, self.exit_code = False, code
         self.on_change()
 
     def cancel_work(self) -> None:
@@ -84,7 +72,7 @@ class Tree:
         self._scheduled = self._clock.schedule_after(seconds, run)
 
 
-class CheckTree(Tree):
+class CheckTree(SimulatedTree):
     """The process tree of a check."""
 
     def __init__(self, clock: VirtualClock, task_id: str, folder: str, name: str) -> None:

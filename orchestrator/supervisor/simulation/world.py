@@ -16,10 +16,10 @@ from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.task import Task
 from orchestrator.supervisor.simulation.account import SimulatedAccount
-from orchestrator.supervisor.simulation.agents import AgentEnvironment, AgentTree, Launch, Session
+from orchestrator.supervisor.simulation.agents import AgentEnvironment, AgentTree, SimulatedLaunch, SimulatedSession
 from orchestrator.supervisor.simulation.forge import SimulatedForge
 from orchestrator.supervisor.simulation.probabilities import Probabilities
-from orchestrator.supervisor.simulation.trees import CheckTree, Tree
+from orchestrator.supervisor.simulation.trees import CheckTree, SimulatedTree
 from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 
 MAX_STEPS = 6
@@ -37,8 +37,8 @@ class TaskWorld:
     has_analysis: bool = False
     delivered: str | None = None
     billed: Spending = NOTHING_SPENT
-    trees: dict[str, Tree] = field(default_factory=dict)
-    sessions: dict[str, Session] = field(default_factory=dict)
+    trees: dict[str, SimulatedTree] = field(default_factory=dict)
+    sessions: dict[str, SimulatedSession] = field(default_factory=dict)
     effects: Counter[str] = field(default_factory=Counter)
 
 
@@ -55,7 +55,7 @@ class World:
     ) -> None:
         self.clock, self.rng, self.probabilities = clock, rng, probabilities
         self._tasks: defaultdict[str, TaskWorld] = defaultdict(TaskWorld)
-        self.on_change: Callable[[Tree], None] = lambda _: None
+        self.on_change: Callable[[SimulatedTree], None] = lambda _: None
         self.forge = SimulatedForge(rng, probabilities, self._record_effect)
         self._pipelines = pipelines
         self._environment = AgentEnvironment(
@@ -71,7 +71,7 @@ class World:
         """Return the world of a task."""
         return self._tasks[task_id]
 
-    def tree(self, task_id: str, folder: str) -> Tree | None:
+    def tree(self, task_id: str, folder: str) -> SimulatedTree | None:
         """Return a run, or None if it was never started."""
         return self.of(task_id).trees.get(folder)
 
@@ -97,8 +97,8 @@ class World:
         if folder in world.trees:
             return
         self._record_effect(task.id, f"start {folder}")
-        session = world.sessions.setdefault(command.session_id, Session())
-        launch = Launch(
+        session = world.sessions.setdefault(command.session_id, SimulatedSession())
+        launch = SimulatedLaunch(
             attempt=command.attempt,
             model=model,
             session_id=command.session_id,
@@ -145,7 +145,7 @@ class World:
         """Count an effect."""
         self.of(task_id).effects[effect] += 1
 
-    def _add_tree(self, tree: Tree) -> None:
+    def _add_tree(self, tree: SimulatedTree) -> None:
         self.of(tree.task_id).trees[tree.folder] = tree
         tree.on_change = lambda: self.on_change(tree)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from orchestrator.core.task.checks import MOST_CHECKS, Check, CheckKind, ResultSource
 from orchestrator.errors import OrchestratorError
-from orchestrator.formats.table import DefinitionError, Table, nearest
+from orchestrator.formats.table import DefinitionError, Table
 from orchestrator.formats.toml import read_toml
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.evaluation.tree import MAX_FILE, Tree
@@ -33,7 +33,7 @@ def read_checks(tree: Tree, default_timeout: float) -> tuple[Check, ...] | None:
         problem = f"is not a regular UTF-8 file of at most {MAX_FILE} bytes"
         raise CheckError(f"{FILE} at {tree.commit[:12]} {problem}; commit one that is")
     table = read_toml(text, FILE)
-    said = table.has("checks")
+    has_checks = table.has("checks")
     inner = table.table("checks")
     names = inner.names()
     if len(names) > MOST_CHECKS:
@@ -42,7 +42,7 @@ def read_checks(tree: Tree, default_timeout: float) -> tuple[Check, ...] | None:
     table.done()
     if table.report.problems:
         raise DefinitionError(table.report.in_order())
-    return tuple(checks) if said else None
+    return tuple(checks) if has_checks else None
 
 
 def changed_on_branch(git: Git, base_commit: str, head: str) -> bool:
@@ -80,7 +80,7 @@ def add_probe(check: Check, preflight: str, *, required: bool) -> tuple[Check, .
 
 
 def _checks(name: str, table: Table, default_timeout: float) -> tuple[Check, ...]:
-    reads = _reading(table)
+    reads = table.choice("reads", {one.value: one for one in ResultSource}, "reads") or ResultSource.EXIT_CODE
     command = "" if reads.by_daemon and not table.has("command") else table.text("command")
     timeout = table.number("timeout", default=default_timeout)
     if table.has("timeout") and not timeout:
@@ -89,7 +89,7 @@ def _checks(name: str, table: Table, default_timeout: float) -> tuple[Check, ...
     if wrong:
         table.note("command", wrong)
     if reads.by_daemon and command:
-        table.note("command", f"reads = {reads.value!r} is the daemon's own look; leave the command out")
+        table.note("command", f"reads = {reads.value!r} is read by the daemon itself; leave the command out")
     check = Check(
         name=name,
         command=command,
@@ -105,11 +105,3 @@ def _checks(name: str, table: Table, default_timeout: float) -> tuple[Check, ...
     found = add_probe(check, preflight, required=table.flag("preflight_required", default=False))
     table.done()
     return found
-
-
-def _reading(table: Table) -> ResultSource:
-    known = {reading.value: reading for reading in ResultSource}
-    word = table.maybe_text("reads") or ResultSource.EXIT_CODE.value
-    if word not in known:
-        table.note("reads", f"unknown reads {word!r:.80}; {nearest(word, known)}")
-    return known.get(word, ResultSource.EXIT_CODE)

@@ -35,11 +35,11 @@ class Diff:
 
 def parse_messages(log: str) -> Diff:
     """Return the commit messages that `git log -z --format=%H%n%B` prints, as if each were a new file."""
-    told = (one.partition("\n") for one in log.split("\0") if one)
+    messages = (one.partition("\n") for one in log.split("\0") if one)
     return Diff(
         added={
             f"the message of commit {commit[:12]}": dict(enumerate(message.split("\n"), start=1))
-            for commit, _, message in told
+            for commit, _, message in messages
         }
     )
 

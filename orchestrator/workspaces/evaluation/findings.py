@@ -50,12 +50,12 @@ def read_findings(reading: ResultSource, report: str) -> tuple[CodeFinding, ...]
 def verdict_on(found: Iterable[CodeFinding], change: Diff) -> tuple[Verdict, str]:
     """Return FAIL if the change added a bad finding, WARN for any other finding worth a look, PASS for none."""
     counted = [one for one in found if one.severity is not Severity.LOW]
-    brought = [one for one in counted if change.has(one.path, one.line)]
-    bad = [one for one in brought if one.severity is Severity.HIGH]
+    added = [one for one in counted if change.has(one.path, one.line)]
+    bad = [one for one in added if one.severity is Severity.HIGH]
     if bad:
         return Verdict.FAIL, f"{_number(bad)} in changed lines: {_named(bad)}"
-    if brought:
-        return Verdict.WARN, f"{_number(brought)} in changed lines, none of them serious: {_named(brought)}"
+    if added:
+        return Verdict.WARN, f"{_number(added)} in changed lines, none of them serious: {_named(added)}"
     if counted:
         return Verdict.WARN, f"{_number(counted)}, none in changed lines: {_named(counted)}"
     return Verdict.PASS, "no findings"

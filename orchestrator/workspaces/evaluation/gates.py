@@ -20,7 +20,7 @@ from orchestrator.formats.codec import from_json
 from orchestrator.formats.files import write_atomically
 from orchestrator.redaction.masking import names_in
 from orchestrator.workspaces.evaluation.secret_scan import refuse_leaks
-from orchestrator.workspaces.outbox import Limits, import_files, read_text
+from orchestrator.workspaces.outbox import OutboxLimits, import_files, read_text
 from orchestrator.workspaces.workspace import Workspace
 
 LARGEST_ARTIFACT = 2 * 1024 * 1024
@@ -48,7 +48,7 @@ class Gates:
         outbox = folder / "agents" / str(command.attempt) / "out"
         secrets = self.secrets(task)
         taken = import_files(
-            outbox, stage.artifacts, folder, Limits(LARGEST_ARTIFACT, lambda body: _objection(body, secrets))
+            outbox, stage.artifacts, folder, OutboxLimits(LARGEST_ARTIFACT, lambda body: _objection(body, secrets))
         )
         fresh = _with_fix_as_plan(folder, pipeline, tuple(artifact.name for artifact in taken.files))
         known = {name for record in task.stages.values() for name in record.artifacts}

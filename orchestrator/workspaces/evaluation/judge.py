@@ -1,4 +1,4 @@
-"""What the end of a check means: its exit code as the daemon saw it, the report it left, the change it is about.
+"""Judge a check by its exit code, by the report it left, or by the change itself.
 
 A report can make a failure less severe but never turn it into a success: the judged code itself may have written the
 output. So without a report that lists findings, only the exit code counts.
@@ -26,7 +26,7 @@ REPORT = "report"
 """The file in a run's folder that a command writes its report to; ORCHESTRATOR_REPORT is its path."""
 LOOKED_THROUGH = 4 * 1024 * 1024
 """Bytes of a check's output that are searched for the first failing line."""
-TOLD_BY_REPORT = frozenset({0, 1})
+REPORT_EXIT_CODES = frozenset({0, 1})
 """Exit codes with which linters and scanners say that they did their work; any other code says that they did not."""
 _PYTEST = re.compile(r"(^|[\s/;&|])(pytest|py\.test)(\s|$)")
 _FAILING = re.compile(
@@ -113,11 +113,11 @@ class Judge:
     def of_run(self, task: Task, check: Check, ended: CheckRun) -> CheckResult:
         """Return the result of a command, with the first failing line of its output."""
         verdict, reason = judge(check, ended.exit_code, ended.timed_out, ended.spawn_error)
-        told = None
-        if ended.exit_code in TOLD_BY_REPORT and not ended.timed_out:
-            told = self._by_report(task, check, ended)
-        if told is not None:
-            verdict, reason = told
+        reported = None
+        if ended.exit_code in REPORT_EXIT_CODES and not ended.timed_out:
+            reported = self._by_report(task, check, ended)
+        if reported is not None:
+            verdict, reason = reported
         elif verdict is not Verdict.PASS and (line := first_failing_line(ended.folder)):
             reason = f"{reason}: {line}"
         return CheckResult(
@@ -133,7 +133,7 @@ class Judge:
         try:
             verdict, reason = self._of_tests(task, check) if check.reads.of_tests else self._of_change(task, check)
         except GitError as error:
-            verdict, reason = _weighed(check, Verdict.FAIL), f"the change could not be read: {error}"
+            verdict, reason = _unless_optional(check, Verdict.FAIL), f"the change could not be read: {error}"
         return CheckResult(verdict=verdict, reason=self.redactor.masked(reason))
 
     def _by_report(self, task: Task, check: Check, ended: CheckRun) -> tuple[Verdict, str] | None:
@@ -147,13 +147,13 @@ class Judge:
             return None
         if verdict is Verdict.PASS and ended.exit_code != 0:
             return (Verdict.WARN, "only minor findings") if found else None
-        return _weighed(check, verdict), reason
+        return _unless_optional(check, verdict), reason
 
     def _of_change(self, task: Task, check: Check) -> tuple[Verdict, str]:
-        said = messages(self.git_of(task.id), task.source.base_commit, task.source.commit)
-        change = Diff(added={**self._change(task).added, **said.added})
+        texts = messages(self.git_of(task.id), task.source.base_commit, task.source.commit)
+        change = Diff(added={**self._change(task).added, **texts.added})
         verdict, reason = verdict_on(find_secrets(change, self.redactor), change)
-        return _weighed(check, verdict), reason
+        return _unless_optional(check, verdict), reason
 
     def _of_tests(self, task: Task, check: Check) -> tuple[Verdict, str]:
         log = next(
@@ -170,10 +170,10 @@ class Judge:
             return Verdict.SKIPPED, f"the coverage report cannot be read: {error}"
         if not seen.lines:
             return Verdict.SKIPPED, "no line of code in the coverage report was changed"
-        told = f"tests reach {seen.reached} of {seen.lines} changed lines ({seen.percent:.0f} %)"
+        reached = f"tests reach {seen.reached} of {seen.lines} changed lines ({seen.percent:.0f} %)"
         if seen.percent >= check.floor:
-            return Verdict.PASS, told
-        return _weighed(check, Verdict.FAIL), f"{told}, and {check.floor:g} % are required"
+            return Verdict.PASS, reached
+        return _unless_optional(check, Verdict.FAIL), f"{reached}, and {check.floor:g} % are required"
 
     def _change(self, task: Task) -> Diff:
         return read_diff(self.git_of(task.id), task.source.base_commit, task.source.commit)
@@ -202,7 +202,7 @@ def _has_tests(check: Check, task: Task) -> bool:
     return check.kind is CheckKind.UNIT_TEST and check.name in task.evaluation.results and bool(check.command)
 
 
-def _weighed(check: Check, verdict: Verdict) -> Verdict:
+def _unless_optional(check: Check, verdict: Verdict) -> Verdict:
     return Verdict.WARN if verdict is Verdict.FAIL and not check.required else verdict
 
 

@@ -51,8 +51,8 @@ class KnownCheck:
     """A check that a language may have: it needs any sign of `signs`, every one of `also`, and its tools.
 
     `programs` are searched on PATH, `modules` by python3. A check that must `stay` is listed without its tools too: it
-    then fails and says what is missing, because otherwise nobody would notice that nothing was tested. A check that
-    only stands `alone` gives way to a check of the same name of any other language.
+    then fails and says what is missing, so that untested code does not go unnoticed. A check with `alone` is dropped if
+    another language has a check of the same name.
     """
 
     language: str
@@ -130,17 +130,14 @@ def _check(known: KnownCheck, name: str, timeout: float) -> Check:
 
 
 def _known(table: Table) -> KnownCheck:
-    name, reads = table.text("name"), table.maybe_text("reads") or ResultSource.EXIT_CODE.value
-    readings = {reading.value: reading for reading in ResultSource}
+    name = table.text("name")
     if name not in _ORDER:
         table.note("name", f"unknown check {name!r:.80}; {nearest(name, _ORDER)}")
-    if reads not in readings:
-        table.note("reads", f"unknown reads {reads!r:.80}; {nearest(reads, readings)}")
     known = KnownCheck(
         language=table.text("language"),
         name=name if name in _ORDER else CheckKind.OTHER.value,
         command=table.maybe_text("command") or "",
-        reads=readings.get(reads, ResultSource.EXIT_CODE),
+        reads=table.choice("reads", {one.value: one for one in ResultSource}, "reads") or ResultSource.EXIT_CODE,
         signs=tuple(_sign(inner) for inner in table.tables("signs")),
         also=tuple(_sign(inner) for inner in table.tables("also")),
         programs=table.texts("programs", default=()),

@@ -1,4 +1,4 @@
-"""Find secrets in what a branch adds: private keys, and literals that look like a secret beside a name that says so.
+"""Find secrets in what a branch adds: private keys, and literals assigned to names of secrets.
 
 A key of a known form is serious wherever it is. A literal that only looks like a secret because of the name beside it
 (16 characters or more) is a warning in tests and examples, which are full of invented ones.
@@ -33,15 +33,15 @@ def find_secrets(change: Diff, redactor: Redactor) -> Iterator[CodeFinding]:
 
 
 def _in_piece(path: str, lines: list[tuple[int, str]], redactor: Redactor) -> Iterator[CodeFinding]:
-    told: set[int] = set()
+    reported: set[int] = set()
     for found in redactor.scan("\n".join(text for _, text in lines)).findings:
         if found.action is Action.WARN or found.rule in _NO_SECRETS or found.line < 1:
             continue
         line = lines[found.line - 1][0]
-        told.add(line)
+        reported.add(line)
         yield CodeFinding(path=path, line=line, severity=_severity(path, found.rule), text=f"{found.rule} was added")
     for line, text in lines:
-        if line not in told and _ASSIGNED.search(text[:4096]):
+        if line not in reported and _ASSIGNED.search(text[:4096]):
             severity = _severity(path, "secret_assignment")
             yield CodeFinding(path=path, line=line, severity=severity, text="a literal is assigned to a secret's name")
 

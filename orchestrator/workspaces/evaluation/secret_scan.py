@@ -59,7 +59,7 @@ def messages(git: Git, base: str, commit: str) -> Diff:
     return parse_messages(git.run("log", "-z", "--format=%H%n%B", f"{base}..{commit}", "--", timeout=READING))
 
 
-def refuse_told_secrets(git: Git, base: str, commit: str, redactor: Redactor) -> None:
+def refuse_secrets_in_messages(git: Git, base: str, commit: str, redactor: Redactor) -> None:
     """Raise SecretLeaked if the message of a commit since `base` contains a secret of a known form."""
     found = [one for one in find_secrets(messages(git, base, commit), redactor) if one.severity is Severity.HIGH]
     if found:

@@ -49,13 +49,14 @@ def _header(task: Task, at: datetime) -> Iterable[str]:
     yield f"# Test report: {inert(task.title)}"
     yield f"Generated: {stamp(at)}\\\nBranch: {as_code(task.source.branch)}\\\nHEAD: {as_code(task.source.commit)}"
     rows = [
-        f"| {_cell(name)} | {result.verdict} | {_took(result)} |" for name, result in task.evaluation.results.items()
+        f"| {_cell(name)} | {result.verdict} | {'' if result.seconds is None else f'{result.seconds:.1f} s'} |"
+        for name, result in task.evaluation.results.items()
     ]
     seconds = sum(result.seconds or 0.0 for result in task.evaluation.results.values())
     rows.append(f"| **Overall** | **{overall(task)}** | {seconds:.1f} s |")
     yield "\n".join(("## Summary", "", "| Stage | Status | Duration |", "|---|---|---|", *rows))
     if nothing_ran(task.evaluation.checks, task.evaluation.results):
-        yield "**No check ran: nobody has seen this change work.**"
+        yield "**No check ran: nothing shows that this change works.**"
 
 
 def _sections(task: Task) -> Iterable[str]:
@@ -85,21 +86,17 @@ def _analysis(task: Task) -> Iterable[str]:
     yield "## Failure Analysis"
     failed = [name for name, result in task.evaluation.results.items() if result.verdict is Verdict.FAIL]
     entries = failures_of_evaluation(task)
-    yield "\n".join(map(_entry, entries)) if entries else "Nobody has looked into it yet: " + ", ".join(failed) + "."
+    yield "\n".join(map(_entry, entries)) if entries else "Not analysed yet: " + ", ".join(failed) + "."
 
 
 def _entry(entry: Failure) -> str:
-    told = f"- {inert(entry.step or entry.state)} ({entry.id}): {inert(entry.summary)}"
+    line = f"- {inert(entry.step or entry.state)} ({entry.id}): {inert(entry.summary)}"
     if entry.analysis is None:
-        return told
+        return line
     return (
-        f"{told}\n  - Likely cause ({entry.analysis.confidence}): {inert(entry.analysis.root_cause_hypothesis)}"
+        f"{line}\n  - Likely cause ({entry.analysis.confidence}): {inert(entry.analysis.root_cause_hypothesis)}"
         f"\n  - Suggested: {inert(entry.analysis.suggested_fix)}"
     )
-
-
-def _took(result: CheckResult) -> str:
-    return "" if result.seconds is None else f"{result.seconds:.1f} s"
 
 
 def _cell(text: str) -> str:

@@ -28,11 +28,11 @@ from orchestrator.core.model import BlockedBy, Process, Task, TaskStatus
 from orchestrator.core.why import explain
 from orchestrator.store import FolderStore, Loaded, Summary
 from orchestrator.vault import Vault
+from tests.acceptance.forge_house import ForgeHouse, Upstream
+from tests.acceptance.house import FILES, Json, line_count
 
 from orchestrator import checkpoint_files, clock
 from orchestrator.wiring import bundled_redactor
-from tests.acceptance.forge_house import ForgeHouse, Upstream
-from tests.acceptance.house import FILES, Json, line_count
 from tests.fakes.repositories import commit, git
 
 PACKED = ("data", "agent", "repo", "proposed")
@@ -148,7 +148,7 @@ def ended(recording: Recording) -> None:
 
     task = recording.begin("cancelled", {"PLANNING": [ticking(house.root, "cancelled")]})
     house.wait_for("its command", lambda: line_count(house.root / "ticks-cancelled"))
-    house.client.ask(task, "cancel")
+    house.client.request(task, "cancel")
     house.wait_for_end(task, TaskStatus.CANCELLED)
 
 
@@ -180,7 +180,7 @@ def under_review(recording: Recording) -> None:
     task = recording.begin("proposed", {}, repo=proposed, ticket="TEXT-3")
     house.wait_until(task, lambda now: now.status is TaskStatus.REVIEW and now.publication.number is not None)
     recording.upstream.forge.says("alice", "say this in the docs", place=("README.md", 1))
-    house.client.ask(task, "review")
+    house.client.request(task, "review")
     house.wait_until(task, lambda now: now.publication.round == 1)
     house.wait_until(task, lambda now: now.status is TaskStatus.REVIEW and bool(now.publication.hindrances))
 
@@ -206,7 +206,7 @@ def at_work(recording: Recording) -> None:
     scenario = {"IMPLEMENTATION": [None, [HALF_DONE, ticking(house.root, "frozen")]]}
     task = recording.begin("frozen", scenario)
     house.wait_for("its command", lambda: line_count(house.root / "ticks-frozen"))
-    house.client.ask(task, "pause")
+    house.client.request(task, "pause")
     house.wait_until_frozen(task)
     house.client.pin(task, recording.wait_for_checkpoint(task, "user"), pinned=True)
 

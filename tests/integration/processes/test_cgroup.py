@@ -193,7 +193,9 @@ def test_only_a_path_that_this_holder_would_have_created_is_trusted(
     path: str | None, boot: str, believed: bool
 ) -> None:
     record: files.PidRecord = {"holder": 7, "agent": 8, "boot_id": boot, "start_ticks": 99, "cgroup": path}
-    assert recorded(record).path == (path if believed else None)
+    assert recorded(record["cgroup"], record["boot_id"], record["holder"], record["start_ticks"]).path == (
+        path if believed else None
+    )
 
 
 async def test_a_pid_file_of_an_earlier_version_names_no_group(stage: Stage) -> None:

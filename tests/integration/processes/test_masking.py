@@ -6,8 +6,8 @@ from pathlib import Path
 
 from orchestrator.processes.spec import RunSpec, Stdin
 from orchestrator.redaction.masking import masks_of
+from tests.folder_search import files_with, open_files
 from tests.integration.processes.stage import QUICK, Stage, python
-from tests.looking import files_with, opened_by
 
 SECRET = 's3cr3t "Välue"'
 TALK = """import json, os, sys
@@ -63,7 +63,7 @@ async def test_a_holder_does_not_reveal_the_values_in_its_process(stage: Stage) 
     holder = stage.holder(folder)
     for name in ("environ", "cmdline"):
         assert SECRET not in told_of(holder, name)
-    assert not any("memfd" in opened for opened in opened_by(holder))
+    assert not any("memfd" in opened for opened in open_files(holder))
     assert "TOKEN" not in json.loads((folder / "spec.json").read_text())["env"]
 
 

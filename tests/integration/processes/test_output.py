@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from orchestrator.processes.output import Output
+from orchestrator.processes.output import RunOutput
 
 
 def test_a_reader_continues_in_the_next_file_after_a_rotation(tmp_path: Path) -> None:
     present = tmp_path / "stdout.jsonl"
     present.write_bytes(b"one\n")
-    output = Output(tmp_path)
+    output = RunOutput(tmp_path)
     assert output.lines_from(0) == (b"one\n", 4)
 
     with present.open("ab") as file:
@@ -23,7 +23,7 @@ def test_a_reader_continues_in_the_next_file_after_a_rotation(tmp_path: Path) ->
 
 
 def test_a_reader_returns_nothing_until_there_is_a_complete_line(tmp_path: Path) -> None:
-    output = Output(tmp_path)
+    output = RunOutput(tmp_path)
     assert output.lines_from(0) == (b"", 0)
     (tmp_path / "stdout.jsonl").write_bytes(b"half")
     assert output.lines_from(0) == (b"", 0)

@@ -7,8 +7,8 @@ import pytest
 
 from orchestrator.processes.process_stats import kill_marked
 from orchestrator.processes.spec import Limits, Stdin
+from tests.folder_search import try_remove
 from tests.integration.processes.stage import QUICK, Stage, python, shell, state_of, until
-from tests.looking import taken_away
 
 
 async def test_an_exit_code_is_found_with_all_output(stage: Stage) -> None:
@@ -145,7 +145,7 @@ async def test_a_path_longer_than_a_socket_allows_works(stage: Stage) -> None:
 async def test_a_run_whose_folder_is_removed_is_ended(stage: Stage) -> None:
     folder = await stage.start(("sleep", "100"), limits=Limits(term_grace=0.3, eof_grace=0.1))
     tree = [stage.holder(folder), *(child.pid for child in psutil.Process(stage.holder(folder)).children())]
-    await until(lambda: taken_away(folder))
+    await until(lambda: try_remove(folder))
     await until(lambda: all(state_of(pid) in "-Z" for pid in tree), "the end of holder and agent")
 
 

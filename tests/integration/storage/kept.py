@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from orchestrator.core.events import events
-from orchestrator.core.task.agent import AgentStatus, Usage
+from orchestrator.core.task.agent import AgentStatus, AgentUsage
 from orchestrator.core.task.checkpoint import Checkpoint, CheckpointContext, Reason, checkpoint_of
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
@@ -39,7 +39,9 @@ def history(store: FolderStore, task_id: str = NAME_OF_TASK) -> list[Task]:
     store.settle()
     tasks = [task, decided(store, task, status=TaskStatus.IN_PROGRESS, next_action=NextAction.WORKSPACE)]
     tasks.append(decided(store, tasks[-1], agent=replace(tasks[-1].agent, role="planner", attempt=1, read_offset=40)))
-    store.note_telemetry(replace(tasks[-1], agent=replace(tasks[-1].agent, read_offset=900, usage=Usage(tokens=7))))
+    store.note_telemetry(
+        replace(tasks[-1], agent=replace(tasks[-1].agent, read_offset=900, usage=AgentUsage(tokens=7)))
+    )
     failure = Failure(
         id="", occurred_at=START, state="ANALYSIS", agent="planner", step=None, attempted="turn 1", command=None,
         expected="a finished turn", type="agent_lost", summary="it ended: “\u0000”\nwithout a word",

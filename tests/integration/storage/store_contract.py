@@ -299,7 +299,7 @@ class StoreContract:
 
 def begin(store: Store, task_id: str) -> Task:
     """Commit the first decision of a task."""
-    task = submitted(task_id, folder=f"/data/tasks/{task_id}", title="Schön: a flag", seq=1)
+    task = submitted(task_id, folder=f"/work/{task_id}", title="Schön: a flag", seq=1)
     store.commit(None, task, events.TaskSubmitted(at=START, task=task, by="ann"))
     return task
 

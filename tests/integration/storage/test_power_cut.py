@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.events import events
-from orchestrator.core.task.agent import Agent, Run, Session, Setbacks, TurnProgress, Usage
+from orchestrator.core.task.agent import Agent, AgentUsage, Run, Session, Setbacks, TurnProgress
 from orchestrator.core.task.budget import Spending, TaskSpending
 from orchestrator.core.task.checkpoint import KEPT
 from orchestrator.core.task.checks import Check, CheckResult, Evaluation
@@ -196,7 +196,7 @@ TASKS = st.builds(
         Agent,
         session=st.builds(Session),
         turn=st.builds(TurnProgress, deadline=st.none() | TIMES, active_since=st.none() | TIMES, step=st.none()),
-        usage=st.builds(Usage, tokens=st.integers(0, 9), tokens_before_session=st.integers(0, 9)),
+        usage=st.builds(AgentUsage, tokens=st.integers(0, 9), tokens_before_session=st.integers(0, 9)),
         setbacks=st.builds(Setbacks),
         last_update=st.none() | TIMES,
         last_saved=st.none() | TIMES,

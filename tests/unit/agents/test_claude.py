@@ -26,7 +26,7 @@ from orchestrator.core.events.agent_events import (
     ToolDenied,
     ToolFinished,
     ToolStarted,
-    TurnFinished,
+    TurnResult,
     Unknown,
 )
 from orchestrator.formats.codec import Json
@@ -42,9 +42,9 @@ def parse(message: Json) -> tuple[AgentEvent, ...]:
     return Parser().parse(orjson.dumps(message))
 
 
-def turn(**changes: Json) -> TurnFinished:
+def turn(**changes: Json) -> TurnResult:
     (event,) = parse(COMPLETED | changes)
-    assert isinstance(event, TurnFinished)
+    assert isinstance(event, TurnResult)
     return event
 
 
@@ -271,7 +271,7 @@ def test_no_message_of_any_shape_raises(message: dict[str, Json], kind: str) -> 
     events = parse(message | {"type": kind})
     assert events
     for event in events:
-        assert not isinstance(event, TurnFinished) or (event.error is not None) == (event.outcome is Outcome.FAILED)
+        assert not isinstance(event, TurnResult) or (event.error is not None) == (event.outcome is Outcome.FAILED)
 
 
 @given(

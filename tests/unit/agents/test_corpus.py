@@ -23,7 +23,7 @@ from orchestrator.core.events.agent_events import (
     Outcome,
     Text,
     ToolFinished,
-    TurnFinished,
+    TurnResult,
     Unknown,
 )
 from orchestrator.core.events.agent_messages import AgentMessage
@@ -121,9 +121,9 @@ LITERALS: dict[str, tuple[ErrorClass, str | None]] = {
 FAILED: JsonObject = {"type": "result", "subtype": "success", "is_error": True, "session_id": "s"}
 
 
-def turn_of(message: JsonObject) -> TurnFinished:
+def turn_of(message: JsonObject) -> TurnResult:
     (event,) = Parser().parse(orjson.dumps(message))
-    assert isinstance(event, TurnFinished)
+    assert isinstance(event, TurnResult)
     return event
 
 
@@ -288,7 +288,7 @@ def test_ten_thousand_lines_of_talk_about_limits_contain_no_limit_error_or_messa
                     wrong.append(event)
                 case Limit(status=LimitStatus.REJECTED) | ToolFinished(timed_out=True):
                     wrong.append(event)
-                case TurnFinished() if event.outcome is not Outcome.OK:
+                case TurnResult() if event.outcome is not Outcome.OK:
                     wrong.append(event)
     assert (wrong, said) == ([], [])
     assert texts > LINES // 10

@@ -18,15 +18,15 @@ from orchestrator.core.events.agent_events import (
     Outcome,
     Retry,
     SessionActivity,
-    SessionStarted,
+    SessionOpened,
     SessionState,
     Text,
     TokenUsage,
     ToolFinished,
     ToolStarted,
-    TurnFinished,
+    TurnResult,
+    TurnUsage,
     Unknown,
-    Usage,
 )
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
@@ -106,7 +106,7 @@ def test_reading_on_from_any_line_loses_none_and_repeats_none(recording: str) ->
 def test_the_last_turn_of_a_recording_has_the_recorded_outcome(
     recording: str, expected: tuple[Outcome, str, ErrorClass | None] | None
 ) -> None:
-    turns = [event for event in events_of(recording) if isinstance(event, TurnFinished)]
+    turns = [event for event in events_of(recording) if isinstance(event, TurnResult)]
     assert ((turns[-1].outcome, turns[-1].reason, turns[-1].error) if turns else None) == expected
 
 
@@ -117,9 +117,9 @@ def test_nothing_in_a_recording_is_unknown_or_noise(recording: str) -> None:
 
 def test_a_tool_use_yields_a_short_list_of_events() -> None:
     events = events_of("tool_use")
-    started = next(event for event in events if isinstance(event, SessionStarted))
+    started = next(event for event in events if isinstance(event, SessionOpened))
     session = started.session_id
-    assert started == SessionStarted(
+    assert started == SessionOpened(
         session_id=session,
         model="claude-opus-5-5",
         version="2.1.329",
@@ -133,14 +133,14 @@ def test_a_tool_use_yields_a_short_list_of_events() -> None:
     assert ToolFinished(id=tool.id, ok=True, summary="hi", timed_out=False) in events
     assert Text(text="Done with bash.", subagent=False, synthetic=False, error=None) in events
     assert events[-2:] == [
-        TurnFinished(
+        TurnResult(
             outcome=Outcome.OK,
             reason="completed",
             error=None,
             text="Done with bash.",
             http_status=None,
             cost_usd=0.0028,
-            usage=Usage(
+            usage=TurnUsage(
                 input_tokens=200, output_tokens=100, cache_read_tokens=0, cache_write_tokens=0, cumulative=True
             ),
             num_turns=2,
@@ -166,7 +166,7 @@ def test_the_usage_of_a_running_turn_is_the_last_of_each_message_and_never_excee
     for recording in LAST_TURN:
         events = events_of(recording)
         spent = {event.message_id: event.tokens for event in events if isinstance(event, TokenUsage)}
-        used = [event.usage for event in events if isinstance(event, TurnFinished)]
+        used = [event.usage for event in events if isinstance(event, TurnResult)]
         assert not used or sum(spent.values()) <= used[-1].input_tokens + used[-1].output_tokens
     every = [event for event in events_of("tool_timed_out") if isinstance(event, TokenUsage)]
     assert (len(every), len({event.message_id for event in every})) == (8, 5)
@@ -190,7 +190,7 @@ def test_an_ordinary_turn_of_a_subscription_reaches_no_limit() -> None:
 def test_an_interrupted_turn_is_neither_ok_nor_failed_and_the_next_one_continues() -> None:
     events = events_of("interrupt")
     assert Answered(request_id="int-1", ok=True, error=None) in events
-    turns = [event for event in events if isinstance(event, TurnFinished)]
+    turns = [event for event in events if isinstance(event, TurnResult)]
     assert [(turn.outcome, turn.error) for turn in turns] == [(Outcome.INTERRUPTED, None), (Outcome.OK, None)]
     assert turns[0].text.startswith("[ede_diagnostic]")
 
@@ -209,5 +209,5 @@ def test_a_question_carries_its_complete_input() -> None:
 
 
 def test_a_structured_answer_is_kept_as_a_value() -> None:
-    turn = next(event for event in events_of("structured_output") if isinstance(event, TurnFinished))
+    turn = next(event for event in events_of("structured_output") if isinstance(event, TurnResult))
     assert turn.structured_output == {"ok": True}

@@ -11,7 +11,7 @@ from tests.fakes.tasks import with_results
 from tests.fakes.world import START
 from tests.unit.playbook import EXPLAINED, a_task, at
 
-UNSEEN = "**No check ran: nobody has seen this change work.**"
+UNSEEN = "**No check ran: nothing shows that this change works.**"
 
 
 def finished(begun: Task | None = None) -> Task:
@@ -124,7 +124,7 @@ def test_a_halt_states_what_failed_what_recurs_and_what_to_do_next() -> None:
 def test_a_halt_without_failures_states_that_there_were_none() -> None:
     text = blocked_summary(replace(a_halt(), failures=FailureLog()))
     assert "- In all: 0\n- By state: none\n- By type: none\n" in text
-    assert "mend what the reason names; then orchestrator retry" in text
+    assert "fix what the reason says; then orchestrator retry" in text
 
 
 def test_a_change_of_what_judges_the_branch_stands_first() -> None:

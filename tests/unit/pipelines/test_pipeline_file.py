@@ -126,7 +126,7 @@ WRONG = [
     ("tries = 1", "tries = true", "small.toml:6: tries = True must be a whole number, 0 or more"),
     ("tries = 1", "tries = 1\nrties = 2", "small.toml:7: nothing counts against the budget 'rties'"),
     ('work = "agent"', 'work = "agnet"', "small.toml:9: unknown kind of work 'agnet'; did you mean 'agent'?"),
-    ('role = "worker"\n', "", "small.toml:8: stage WORK does the work of an agent: say who with role = …"),
+    ('role = "worker"\n', "", "small.toml:8: stage WORK needs an agent: name its role with role = …"),
     ('"notes.md", "draft', '"../notes.md", "draft', "small.toml:11: artifact '../notes.md' must be a plain file name"),
     ('"draft-v*.md"', '"s*.json"', "small.toml:11: artifact 's*.json' would let an agent write state.json"),
     ("file_exists", "file_exist", "small.toml:13: unknown guard 'file_exist'; did you mean 'file_exists'?"),
@@ -151,7 +151,7 @@ WRONG = [
         'work = "agent"\npublish = "report"',
         'small.toml:10: only a stage with work = "deliver" publishes, WORK has work = "agent"',
     ),
-    ('work = "agent"', 'work = "steps"', "small.toml:8: stage WORK works through steps: say which with plan = "),
+    ('work = "agent"', 'work = "steps"', "small.toml:8: stage WORK works through steps: name their file with plan = "),
     (
         'work = "deliver"',
         'work = "deliver"\nreview = true',
@@ -160,16 +160,16 @@ WRONG = [
     ("[budgets]\ntries = 1", "budgets = 1", "small.toml:5: budgets = 1 must be a table"),
     ('    { guard = "file_exists", file = "notes.md" },\n', "    1,\n", "small.toml:12: guards = "),
     ('next = "DONE"', 'next = "DON"', "small.toml:16: next of WORK names an unknown stage 'DON'; did you mean 'DONE'?"),
-    ('on_fail = "WORK"\nbudget = "tries"', 'on_fail = "WORK"', "small.toml:17: WORK could go back for ever"),
+    ('on_fail = "WORK"\nbudget = "tries"', 'on_fail = "WORK"', "small.toml:17: WORK could go back forever"),
     ('on_fail = "WORK"\n', "", "small.toml:17: the budget of WORK counts ways back, but there is no on_fail"),
-    ('next = "DONE"', 'next = "WORK"', "small.toml:16: WORK → WORK goes round for ever"),
+    ('next = "DONE"', 'next = "WORK"', "small.toml:16: WORK → WORK is an endless loop"),
     ('next = "DONE"', 'next = "WORK"', "small.toml:20: DONE is never reached"),
     ('work = "deliver"', 'work = "deliver"\nrole = "x"', "small.toml:22: stage DONE is done by the daemon (deliver)"),
     ('work = "deliver"', 'work = "deliver"\nplan = "notes.md"', 'small.toml:22: only a stage with work = "steps"'),
     ("description", 'branch = "fix"\ndescription', "small.toml:2: branch must use {ticket} or {task}"),
     ("description", 'branch = "{tikcet}"\ndescription', "small.toml:2: branch uses an unknown word {tikcet}; did you"),
     ("description", 'branch = "{ticket"\ndescription', "small.toml:2: branch = '{ticket' is no template"),
-    ("stages.DONE", "stages.done", "small.toml:20: a stage is called in capitals, digits and _, not 'done'"),
+    ("stages.DONE", "stages.done", "small.toml:20: a stage name has capitals, digits and _ only, not 'done'"),
     ("[stages.DONE]", "[stages.DONE", "small.toml:20: this is not TOML"),
     ("description", "x = " + "[" * 5000 + "\ndescription", "small.toml: lists or tables are nested too deeply"),
 ]
@@ -184,12 +184,12 @@ def test_an_error_is_reported_with_its_line_and_the_nearest_name(right: str, wro
 
 @pytest.mark.parametrize("name", ["BLOCKED", "COMPLETED", *TICKETS.aliases])
 def test_no_stage_may_have_the_name_of_a_result(name: str) -> None:
-    assert any("is the word for a result" in problem for problem in problems_of(SMALL.replace("DONE", name)))
+    assert any("is the name of a result" in problem for problem in problems_of(SMALL.replace("DONE", name)))
 
 
 def test_a_cycle_of_several_stages_is_reported_once() -> None:
     text = FULL.replace('next = "COMPLETION"', 'next = "DESIGN"')
-    circles = [problem for problem in problems_of(text) if "goes round for ever" in problem]
+    circles = [problem for problem in problems_of(text) if "is an endless loop" in problem]
     assert len(circles) == 1
     assert "DESIGN → IMPLEMENTATION → EVALUATION → DESIGN" in circles[0]
 

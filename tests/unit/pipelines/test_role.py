@@ -68,14 +68,14 @@ def test_windows_line_ends_and_a_byte_order_mark_change_nothing() -> None:
         ("disallowedTools", "disalowedTools", "roles/worker.md:5: unknown key 'disalowedTools'; did you mean 'disall"),
         ("name: worker\n", "", "roles/worker.md: 'name' is missing: text in quotes"),
         ("name: worker", "name: walker", "roles/worker.md:2: name is 'walker' in a file called 'worker'"),
-        ("name: worker", "name: The Worker", "roles/worker.md:2: a role is called in small letters"),
+        ("name: worker", "name: The Worker", "roles/worker.md:2: a role name has small letters"),
         ("name: worker", "name: [a]", "roles/worker.md:2: name = ['a'] must be text in quotes"),
         ("model: sonnet", "model: sonnet\nmodel: opus", "roles/worker.md:9: model is said twice"),
-        ("dontAsk", "dontask", "roles/worker.md:9: permissionMode cannot be 'dontask'; did you mean 'dontAsk'?"),
-        ("effort: high", "effort: hihg", "roles/worker.md:11: effort cannot be 'hihg'; did you mean 'high'?"),
+        ("dontAsk", "dontask", "roles/worker.md:9: unknown permissionMode 'dontask'; did you mean 'dontAsk'?"),
+        ("effort: high", "effort: hihg", "roles/worker.md:11: unknown effort 'hihg'; did you mean 'high'?"),
         ("maxTurns: 40", "maxTurns: 0", "roles/worker.md:10: maxTurns = 0 must be a whole number, 1 or more"),
         ("maxTurns: 40", "maxTurns: many", "roles/worker.md:10: maxTurns = 'many' must be a whole number"),
-        ("color: blue", "hooks: {}", "roles/worker.md:13: hooks is not passed on to agents"),
+        ("color: blue", "hooks: {}", "roles/worker.md:13: hooks is not passed on to unattended agents"),
         ("model: sonnet", "model: !!python/object/apply:os.system [id]", "roles/worker.md:8: anchors (&), aliases"),
         ("model: sonnet", "model: &a sonnet", "roles/worker.md:8: anchors (&), aliases (*) and tags (!)"),
         ("model: sonnet", "model: *a", "roles/worker.md:8: anchors (&), aliases (*) and tags (!)"),
@@ -125,4 +125,4 @@ def test_a_role_uses_its_own_model_or_the_tasks_or_the_one_in_the_settings(
 def test_a_tier_is_named_in_the_file() -> None:
     assert parse_role(WORKER.replace("model: sonnet", "tier: deep"), "roles/worker.md").tier is Tier.DEEP
     wrong = WORKER.replace("model: sonnet", "tier: depe")
-    assert problems_of(wrong) == ["roles/worker.md:8: tier cannot be 'depe'; did you mean 'deep'?"]
+    assert problems_of(wrong) == ["roles/worker.md:8: unknown tier 'depe'; did you mean 'deep'?"]

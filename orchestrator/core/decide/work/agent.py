@@ -25,7 +25,7 @@ class AgentWork(StageWork):
     is_done_by_agent = True
     needs_role = True
     judges_new_files_only = True
-    wanted_title = "What is wanted of you now:"
+    wanted_title = "What you have to change now:"
 
     def resume_point(self, pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> JsonObject:
         """Return which of the stage's files exist, and whether they are still to be reviewed."""
@@ -37,7 +37,7 @@ class AgentWork(StageWork):
 
 
 def _sub_status(family: Family, task: Task, present: tuple[str, ...]) -> SubStatus:
-    """Return how far the files are. A draft that the stage has on record was looked at; any other was not."""
+    """Return how complete the files are. A draft that the stage has on record was reviewed; any other was not."""
     if task.status is TaskStatus.REVIEW:
         return SubStatus.REVIEW_PENDING
     known = task.stages[task.stage].artifacts

@@ -28,7 +28,7 @@ class ChecksWork(StageWork):
     shape: ClassVar[tuple[str, str, str]] = ("{{", "}}", "hexagon")
 
     def enter(self, task: Task) -> Task:
-        """Forget the results of an earlier evaluation, which say nothing about this commit."""
+        """Drop the results of an earlier evaluation, because they are about another commit."""
         return replace(task, evaluation=replace(task.evaluation, results={}))
 
     def begin(self, pipeline: Pipeline, task: Task, at: datetime) -> Task:
@@ -43,7 +43,7 @@ class ChecksWork(StageWork):
         return replace(task, next_action=NextAction.CHECKS, run=run, agent=agent, retry_at=retry_at)
 
     def judge(self, pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> Task:
-        """Send the task back with the explanation of its failed checks, or without one if none can be had."""
+        """Send the task back with the explanation of its failed checks, or without one after the last retry."""
         analysis = evidence.analysis
         retried = None if analysis else use_retry(task, "gate_retries")
         if retried is None:

@@ -1,4 +1,4 @@
-"""Delivery: the finished work leaves, as the stage's `publish` says."""
+"""Delivery: publish the finished work as the stage's `publish` says."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +12,7 @@ from orchestrator.core.task.task import NextAction, Task
 
 
 class DeliverWork(StageWork):
-    """Bring the finished branch, report or release to where the user wants it; publishing.py has what follows."""
+    """Deliver the finished branch, report or release; publishing.py handles what follows."""
 
     name = "deliver"
     facts = StageFacts.PUBLICATION

@@ -31,7 +31,7 @@ class StageWork(Work):
         if not lacking:
             return lifecycle.advance(pipeline, task, at)
         if stage.role and not task.agent.turn.tool_uses and not evidence.fresh:
-            lacking = ("the turn ended without any work: no tool was used and nothing was left behind", *lacking)
+            lacking = ("the turn ended without any work: no tool was used and no file was left", *lacking)
         refused = tuple(f"refused: {reason}" for reason in evidence.refused[:10])
         return lifecycle.try_again(pipeline, task, lacking + refused, at)
 
@@ -41,7 +41,7 @@ class StageWork(Work):
         return outcomes.block(task, f"{task.stage}: {reason}", at)
 
     def resume_point(self, pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> JsonObject:
-        """Advise to begin again, for the daemon keeps nothing half done; at the end, to deliver."""
+        """Advise to start the stage over, because nothing half done is kept; in the last stage, to deliver."""
         del evidence, at
         is_last = pipeline.stage(task.stage).next is None
         return no_step(Recommendation.MERGE if is_last else Recommendation.START_OVER)

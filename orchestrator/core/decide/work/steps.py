@@ -1,4 +1,4 @@
-"""Work by a plan: a role does one step after the other, each with a commit of its own and a clean worktree."""
+"""Work by a plan: an agent does one step per turn, and each step ends with a commit and a clean worktree."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -25,7 +25,7 @@ class StepsWork(StageWork):
     needs_role = True
     has_steps = True
     commits = True
-    wanted_title = "What all the steps together are to answer:"
+    wanted_title = "What all steps together have to achieve:"
     shape: ClassVar[tuple[str, str, str]] = ("[[", "]]", "box3d")
 
     def begin_turn(self, task: Task, at: datetime) -> Task:
@@ -58,7 +58,7 @@ class StepsWork(StageWork):
         step = plan.next_step(task.steps)
         if step is None:
             return no_step(Recommendation.CONTINUE if task.steps else Recommendation.START_OVER)
-        checkpoint = step.last_checkpoint or _made_up(step, evidence, at)
+        checkpoint = step.last_checkpoint or _checkpoint_from_files(step, evidence, at)
         begun = step.status is not StepStatus.PENDING or any(one.status is StepStatus.COMPLETED for one in task.steps)
         return {
             "step": {"step_id": step.step_id, "description": step.description, "status": step.status.value},
@@ -67,14 +67,14 @@ class StepsWork(StageWork):
         }
 
 
-def _made_up(step: Step, evidence: Evidence, at: datetime) -> StepCheckpoint | None:
+def _checkpoint_from_files(step: Step, evidence: Evidence, at: datetime) -> StepCheckpoint | None:
     """Return a checkpoint of an interrupted step without a note, from the files that are not committed."""
     if step.status is not StepStatus.IN_PROGRESS or not evidence.dirty:
         return None
     return StepCheckpoint(
         at=at,
         reason="uncommitted",
-        work_in_progress="nothing was noted; see what lies uncommitted",
+        work_in_progress="nothing was noted; see the uncommitted files",
         uncommitted_files=evidence.dirty,
     )
 

@@ -55,7 +55,7 @@ def _content(node: JsonObject) -> list[JsonObject]:
 
 
 def _text(node: JsonObject) -> str:
-    """A node's own text, uncut: the caller limits its length."""
+    """Return a node's own text, uncut: the caller limits its length."""
     text = node.get("text")
     return text if isinstance(text, str) else ""
 
@@ -65,7 +65,7 @@ def _attribute(node: JsonObject, name: str) -> str:
 
 
 def _blocks(node: JsonObject, depth: int) -> Iterator[str]:
-    """The children of a node as blocks of Markdown; text between blocks becomes a paragraph."""
+    """Yield the children of a node as blocks of Markdown; text between blocks becomes a paragraph."""
     loose: list[JsonObject] = []
     for child in _content(node):
         if child.get("type") in _INLINE:
@@ -110,7 +110,7 @@ def _block(node: JsonObject, depth: int) -> str:
 
 
 def _list(node: JsonObject, depth: int) -> str:
-    """The items of a list, nested content indented; a list directly inside a list belongs to the item before."""
+    """Return the items of a list, nested content indented; a list directly inside a list belongs to the item before."""
     number = count_of(object_of(node.get("attrs")).get("order")) or 1
     numbered, lines = node.get("type") == "orderedList", list[str]()
     for item in _content(node):
@@ -166,7 +166,7 @@ def _table(node: JsonObject, depth: int) -> str:
 
 
 def _cell(cell: JsonObject, depth: int) -> str:
-    """The content of a table cell on one line."""
+    """Return the content of a table cell on one line."""
     text = "\n".join(_blocks(cell, depth))
     return "<br>".join(line.strip() for line in text.split("\n") if line.strip()).replace("|", "\\|")
 
@@ -177,7 +177,7 @@ def _line(nodes: list[JsonObject], *, on_one: bool = False) -> str:
 
 
 def _one(node: JsonObject) -> str:
-    """An inline node."""
+    """Return an inline node."""
     match node.get("type"):
         case "text":
             return _marked(node)
@@ -219,7 +219,7 @@ def _marked(node: JsonObject) -> str:
 
 
 def _link(url: str, text: str) -> str:
-    """A link if the address is safe, else its text; `text` is "" if there is only the address."""
+    """Return a link if the address is safe, else its text; `text` is "" if there is only the address."""
     if not url.lower().startswith(("http://", "https://", "mailto:")):
         return text or url
     url = url.replace("<", "%3C").replace(">", "%3E").replace(" ", "%20")
@@ -235,7 +235,7 @@ def _media(node: JsonObject) -> str:
 
 
 def _day(timestamp: str) -> str:
-    """The date of a time in milliseconds, or the text unchanged if it is not one."""
+    """Return the date of a time in milliseconds, or the text unchanged if it is not one."""
     if not (timestamp.isascii() and timestamp.isdecimal() and len(timestamp) <= 15):
         return timestamp
     seconds = int(timestamp) // 1000
@@ -243,7 +243,7 @@ def _day(timestamp: str) -> str:
 
 
 def _words(node: JsonObject) -> str:
-    """All texts in a node in order, without formatting, at any depth."""
+    """Return all texts in a node in order, without formatting, at any depth."""
     found, left = list[str](), [node]
     while left:
         here = left.pop()

@@ -58,6 +58,6 @@ def priority_of(words: Sequence[str]) -> Priority | None:
 
 
 def _plain(word: str) -> str:
-    """A word or label as in the tables: lower case, without a prefix, joined by dashes."""
+    """Return a word or label as in the tables: lower case, without a prefix, joined by dashes."""
     letters = "".join(c if c.isalnum() or c in ":/=-_ " else " " for c in word[:_LONGEST_WORD].casefold())
     return "-".join(_PREFIX.sub("", letters.strip()).replace("_", " ").replace("-", " ").split())

@@ -11,7 +11,7 @@ from orchestrator.formats.table import DefinitionError, Table, nearest
 from orchestrator.integrations.tickets.text.classifier import type_of
 from orchestrator.integrations.tickets.text.reference import JIRA_KEY
 from orchestrator.integrations.tickets.text.template import parse_template
-from orchestrator.integrations.tickets.text.ticket import Requirement, names, readable
+from orchestrator.integrations.tickets.text.ticket import Requirement, names, one_name, readable
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -40,7 +40,7 @@ def from_text(text: str, source: str = "the ticket") -> Requirement:
         raise DefinitionError(front.report.in_order())
     return Requirement(
         key=key,
-        title="".join(names([title])),
+        title=one_name(title),
         text=readable(body, f"{source}, below its front matter,"),
         type=kind or type_of(labels=labels) or _type_said(body, title),
         priority=priority,

@@ -9,7 +9,7 @@ from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.redaction.rules import Redactor, Result, Scan
 
-MOST_TOLD = 10
+MOST_LISTED = 10
 """Findings that a refusal lists."""
 
 
@@ -22,7 +22,7 @@ class RedactedTicket:
     warnings: tuple[str, ...] = ()
 
     def check(self, at: datetime) -> SensitiveCheck:
-        """The result as ticket.json records it."""
+        """Return the result as ticket.json records it."""
         result = Result.REDACTED if self.redacted else Result.CLEAN
         return SensitiveCheck(result=result.value, redacted_count=len(self.redacted), scanned_at=at)
 
@@ -38,8 +38,8 @@ class RedactionBlocked:
     def reasons(self) -> str:
         """The rules and lines, for people."""
         found = [f"{one.rule} in line {one.line}" if one.line else one.rule for one in self.scan.findings]
-        told = found[:MOST_TOLD]
-        return ", ".join(told) + (f" and {len(found) - len(told)} more" if len(found) > len(told) else "")
+        listed = found[:MOST_LISTED]
+        return ", ".join(listed) + (f" and {len(found) - len(listed)} more" if len(found) > len(listed) else "")
 
 
 def redact_ticket(requirement: Requirement, redactor: Redactor) -> RedactedTicket | RedactionBlocked:

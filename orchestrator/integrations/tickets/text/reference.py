@@ -125,4 +125,4 @@ def _on(site: Site, project: str, number: str) -> Reference:
 
 def _known(sites: Sequence[Site]) -> str:
     listed = ", ".join(site.url for site in sites) or "none"
-    return f"set up: {listed}. Add it to [trackers] in orchestrator.toml, or hand in the ticket's text"
+    return f"set up: {listed}. Add it to [trackers] in orchestrator.toml, or submit the ticket's text"

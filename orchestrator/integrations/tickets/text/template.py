@@ -1,8 +1,7 @@
 """The sections of a ticket under the headings of the ticket templates, Korean or English.
 
-A section is a heading that is known, and all below it up to the next heading of the same or a higher level, or of any
-level that is known itself. Headings are those of Markdown, of Jira's wiki markup, and lines that are bold as a whole;
-what stands in code is none. Nothing is made up: a section that is not there is missing, and so is an empty one.
+A section is a known heading and everything up to the next heading of the same or a higher level, or a known one.
+Headings are those of Markdown and Jira's wiki markup, and whole bold lines, outside code; empty sections are missing.
 """
 
 import re
@@ -15,6 +14,7 @@ from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.markdown import open_fence
 from orchestrator.integrations.tickets.text.classifier import type_of
+from orchestrator.integrations.tickets.text.ticket import COMMENT_BY
 
 
 class Section(StrEnum):
@@ -74,7 +74,7 @@ class Pairs:
     pairs: tuple[tuple[str, tuple[str, ...]], ...]
 
     def of(self, *keys: str) -> tuple[str, ...]:
-        """The values under any of the keys."""
+        """Return the values under any of the keys."""
         return tuple(value for key, values in self.pairs if key in keys for value in values)
 
 
@@ -211,7 +211,7 @@ def document(parsed: Parsed, summary: str) -> JsonObject:
 
 
 def _sections(text: str) -> tuple[dict[Section, list[str]], TicketType | None]:
-    """The lines of every section, and the type that a line of the ticket names."""
+    """Return the lines of every section, and the type that a line of the ticket names."""
     sections: dict[Section, list[str]] = {}
     kind: TicketType | None = None
     here: Section | None = None
@@ -238,7 +238,7 @@ def _sections(text: str) -> tuple[dict[Section, list[str]], TicketType | None]:
 
 
 def _headings(text: str) -> Iterator[tuple[str, tuple[str, str, int] | None]]:
-    """Every line, and if it is a heading its name, what follows the name, and its level.
+    """Yield every line, and if it is a heading its name, what follows the name, and its level.
 
     In a text with headings of Jira's wiki markup `# one` is an item of a list, unless it stands alone.
     """
@@ -266,29 +266,30 @@ def _heading(line: str) -> tuple[str, str, int] | None:
 
 
 def _section(name: str) -> Section | None:
-    """The section that a heading names, whatever decorates it; one in two languages is known by either."""
-    bare = _IN_PARENTHESES.sub(" ", name)
+    """Return the section that a heading names, whatever decorates it; one in two languages is known by either."""
+    if name.startswith(COMMENT_BY):
+        return None
     inner = " ".join(_IN_PARENTHESES.findall(name))
-    for part in (name, bare, inner, *name.split("/"), *name.split("|")):
+    for part in (name, _IN_PARENTHESES.sub(" ", name), inner, *name.split("/"), *name.split("|")):
         if found := _SECTIONS.get(_plain(part)):
             return found
     return None
 
 
 def _plain(text: str) -> str:
-    """A name as in the tables: lower case, undecorated, and without spaces, which Korean uses freely."""
+    """Return a name as in the tables: lower case, undecorated, and without spaces, which Korean uses freely."""
     words = _DECORATION.sub("", text[:_LONGEST_HEADING].casefold().strip())
     return "".join(words.replace("_", " ").replace("-", " ").replace(";", " ").replace("'", "").split())
 
 
 def _named_type(text: str) -> TicketType | None:
-    """The type that a value names; one in parentheses counts too: `기능 (feature)`."""
+    """Return the type that a value names; one in parentheses counts too: `기능 (feature)`."""
     value = text.translate(_NARROW)[:_LONGEST_HEADING].strip("*`_-• \t")
     return type_of([value, _IN_PARENTHESES.sub(" ", value), *_IN_PARENTHESES.findall(value), *value.split("/")])
 
 
 def _value(section: Section, lines: Sequence[str]) -> Value | None:
-    """The content of a section, None if it is empty."""
+    """Return the content of a section, None if it is empty."""
     text = "\n".join(lines).strip("\n").rstrip()
     if text.strip() in _NOTHING:
         return None
@@ -308,7 +309,7 @@ def _value(section: Section, lines: Sequence[str]) -> Value | None:
 
 
 def _listed(lines: Sequence[str]) -> Iterator[str]:
-    """The lines as a list, so that `### Modules` above some and `Modules: a` say what `- modules: a` does."""
+    """Yield the lines as a list, so that `### Modules` above some and `Modules: a` say what `- modules: a` does."""
     below = ""
     for line in lines:
         if found := _heading(line):
@@ -337,7 +338,7 @@ def _bullets(lines: Iterable[str]) -> list[tuple[str, list[str]]] | None:
 
 
 def _pairs(bullets: Sequence[tuple[str, Sequence[str]]], section: Section) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Every item as a key and its values, or nothing if one of them is not a pair."""
+    """Return every item as a key and its values, or nothing if one of them is not a pair."""
     pairs: list[tuple[str, tuple[str, ...]]] = []
     for item, inner in bullets:
         found = (_CHANGE.fullmatch(item) if section is Section.CHANGES else None) or _PAIR.fullmatch(item)

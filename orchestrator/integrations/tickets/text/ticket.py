@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from orchestrator.core.task.task import Priority
-from orchestrator.core.task.ticket import TicketType
+from orchestrator.core.task.ticket import LOCAL, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.markdown import cleaned, open_fence, visible
 from orchestrator.redaction.display import escape_text
@@ -21,6 +21,8 @@ from orchestrator.redaction.rules import LARGEST_TEXT
 MOST_COMMENTS = 100
 LONGEST_COMMENT = 16 * 1024
 """Characters; a longer comment is cut, with a note."""
+COMMENT_BY = "Comment by "
+"""Begins the heading of a comment. Such a heading is never a section of the ticket, whatever its author is called."""
 MOST_NAMES = 100
 """Labels and attachments that are named."""
 
@@ -29,7 +31,7 @@ _ROOM = LARGEST_TEXT - 4096
 
 
 def _in_utc(value: object) -> object:
-    """A time with its zone; Jira writes +0000 where others write +00:00."""
+    """Return a time with its zone; Jira writes +0000 where others write +00:00."""
     if not isinstance(value, str):
         return value
     if not value:
@@ -98,7 +100,7 @@ class Requirement:
     @property
     def source(self) -> str:
         """The source of the ticket, as in ticket.json."""
-        return self.tracker.value if self.tracker else "local"
+        return self.tracker.value if self.tracker else LOCAL
 
 
 def readable(text: str, source: str = "the ticket") -> str:
@@ -121,6 +123,16 @@ def names(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(filter(None, cut))
 
 
+def one_name(text: str | None) -> str:
+    """Return a name as one safe line; "" if there is none."""
+    return "".join(names([text or ""]))
+
+
+def squeezed(text: str) -> str:
+    """Return a text in a form that survives a tracker's changes of spaces and line ends."""
+    return " ".join(text.split())
+
+
 def composed(
     description: str, comments: Sequence[TicketComment], attachments: Sequence[str] = (), source: str = ""
 ) -> str:
@@ -133,22 +145,22 @@ def composed(
         named = [f"- {name.replace('`', '')}" for name in names(attachments)]
         parts.append("\n".join(["# Attachments", "", "They are named here and were not fetched.", "", *named]))
     room = _ROOM - sum(len(part.encode()) + 2 for part in parts)
-    told: list[str] = []
+    shown: list[str] = []
     for comment in sorted(comments, key=_age, reverse=True)[:MOST_COMMENTS]:
-        one = _told(comment)
+        one = _shown(comment)
         room -= len(one.encode()) + 2
         if room < 0:
             break
-        told.append(one)
+        shown.append(one)
     if comments:
         parts.append("# Comments")
-    if len(told) < len(comments):
+    if len(shown) < len(comments):
         parts.append("Older or longer ones are left out.")
-    return "\n\n".join([*parts, *reversed(told)]) + "\n"
+    return "\n\n".join([*parts, *reversed(shown)]) + "\n"
 
 
 def _closed(markdown: str) -> str:
-    """The text with its last code block closed, so that it does not swallow what follows."""
+    """Return the text with its last code block closed, so that it does not swallow what follows."""
     fence = ""
     for line in markdown.split("\n"):
         fence = open_fence(line, fence)
@@ -159,11 +171,11 @@ def _age(comment: TicketComment) -> float:
     return comment.at.timestamp() if comment.at else 0.0
 
 
-def _told(comment: TicketComment) -> str:
+def _shown(comment: TicketComment) -> str:
     text = visible(comment.text).strip()
     if len(text) > LONGEST_COMMENT:
         text = f"{text[:LONGEST_COMMENT]}\n… ({len(text) - LONGEST_COMMENT} more characters are left out)"
-    author = "".join(names([comment.author])) or "somebody"
+    author = one_name(comment.author) or "somebody"
     when = f", {comment.at:%Y-%m-%d %H:%M}" if comment.at else ""
     quoted = "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
-    return f"### {author}{when}\n\n{quoted}"
+    return f"### {COMMENT_BY}{author}{when}\n\n{quoted}"

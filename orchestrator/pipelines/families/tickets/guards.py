@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.core.task.guards import LOCAL_BYPASS, Evidence, Guard
 from orchestrator.core.task.task import Task
+from orchestrator.core.task.ticket import LOCAL
 
 _ACCEPTABLE = ("CLEAN", "REDACTED", LOCAL_BYPASS)
 
@@ -20,13 +21,12 @@ class TicketFiltered(Guard):
         check = task.ticket.sensitive_check
         if check is None:
             return ("the ticket was not checked for secrets",)
-        said = f"the check of the ticket for secrets says {check.result}"
+        result = f"the check of the ticket for secrets says {check.result}"
         if check.result not in self.accept:
-            return (said,)
-        if check.result == LOCAL_BYPASS and task.ticket.source != "local":
-            return (f"{said}, which only a ticket of one's own may",)
+            return (result,)
+        if check.result == LOCAL_BYPASS and task.ticket.source != LOCAL:
+            return (f"{result}, which is accepted for local tickets only",)
         return ()
 
     def describe(self) -> str:
-        """Return the condition in a few words."""
         return f"the ticket is {' or '.join(self.accept)}"

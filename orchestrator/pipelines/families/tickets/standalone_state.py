@@ -18,7 +18,7 @@ from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.progress import Budget, StageStatus
 from orchestrator.core.task.task import AS_STATE, Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
-from orchestrator.core.task.ticket import TicketType
+from orchestrator.core.task.ticket import LOCAL, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject, from_json, stamp, time_of
 from orchestrator.pipelines.families.tickets.family import TICKETS
@@ -42,7 +42,7 @@ class UnreadableState(OrchestratorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitialState:
-    """What a new workspace is told; the autonomy follows from the source unless it is given."""
+    """The parameters of a new workspace; the autonomy follows from the source unless it is given."""
 
     ticket_id: str
     ticket_type: TicketType
@@ -55,7 +55,7 @@ class InitialState:
 
 def initial(beginning: InitialState, start: str, folder: str, at: datetime) -> JsonObject:
     """Return the document of a workspace where nothing has happened yet, in state `start`."""
-    local = beginning.source == "local"
+    local = beginning.source == LOCAL
     mode = beginning.autonomy or (Autonomy.AUTO if local else Autonomy.INTERACTIVE)
     on_blocked = beginning.on_blocked or (OnBlocked.ESCALATE if local else OnBlocked.HALT)
     return {
@@ -80,7 +80,7 @@ def initial(beginning: InitialState, start: str, folder: str, at: datetime) -> J
 
 
 def manual(pipeline: Pipeline) -> Pipeline:
-    """Return the pipeline of a workspace without a daemon: nobody is there to start work or to approve a stage."""
+    """Return the pipeline of a workspace without a daemon: no work is started and no stage needs an approval."""
     stages = {name: replace(stage, review=False) for name, stage in pipeline.stages.items()}
     return replace(pipeline, stages=stages, is_manual=True)
 
@@ -92,7 +92,7 @@ def task_from(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
     except OperationRefused as error:
         raise UnreadableState(f"an entry of its failure_log cannot be read: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise UnreadableState(f"it cannot be read as a state: {error!r:.300}; mend it by hand") from error
+        raise UnreadableState(f"it cannot be read as a state: {error!r:.300}; repair it by hand") from error
 
 
 def with_changes(document: JsonObject, before: Task, after: Task) -> JsonObject:
@@ -105,8 +105,8 @@ def with_changes(document: JsonObject, before: Task, after: Task) -> JsonObject:
 
 
 def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
-    said = str(document["current_state"])
-    stage = _stage(document, pipeline, stage_named(pipeline, said))
+    state = str(document["current_state"])
+    stage = _stage(document, pipeline, stage_named(pipeline, state))
     states = _states(document, pipeline)
     config = cast(JsonObject, document.get("config") or {})
     autonomy = cast(JsonObject, config.get("autonomy") or {})
@@ -122,7 +122,7 @@ def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
         "ticket_type": document.get("ticket_type") or TicketType.FEATURE.value,
         "requirement_source": document.get("requirement_source") or "jira",
         "stage": stage,
-        "status": _status(said).value,
+        "status": _status(state).value,
         "states": cast(Json, states),
         "checks": {},
         "check_options": {},
@@ -130,7 +130,7 @@ def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
         "failure_summary": {"total_failures": 0, "by_state": {}, "by_type": {}, "recurring_patterns": []},
         "config": {**config, "autonomy": {"mode": Autonomy.INTERACTIVE.value, **autonomy}},
     }
-    task = replace(from_document(whole), failures=_failures(document, said))
+    task = replace(from_document(whole), failures=_failures(document, state))
     _require_own_numbers(task)
     results = cast(JsonObject, states.get("EVALUATION", {}).get("results") or {})
     verdicts = {name: _verdict(value) for name, value in results.items() if not isinstance(value, bool)}
@@ -168,8 +168,8 @@ def _stage(document: JsonObject, pipeline: Pipeline, state: str) -> str:
     return last if state == AS_STATE[TaskStatus.COMPLETED] or not begun else max(begun)[1]
 
 
-def _status(said: str) -> TaskStatus:
-    outcome = next((status for status, word in AS_STATE.items() if word == said), None)
+def _status(state: str) -> TaskStatus:
+    outcome = next((status for status, word in AS_STATE.items() if word == state), None)
     return outcome or TaskStatus.IN_PROGRESS
 
 

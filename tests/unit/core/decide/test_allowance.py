@@ -66,8 +66,8 @@ def test_a_task_that_starts_no_turn_is_not_paused() -> None:
 
 def test_an_allowance_excludes_what_the_task_itself_has_reserved() -> None:
     one, other = at_work(), replace(at_work(), id="LOCAL-other")
-    room = Capacity(places=2, day=Caps(usd=5.0), turn_usd=1.5)
-    snapshot = SchedulerSnapshot(tasks=LiveTasks((one, other)), ended={}, room=room, now=START)
-    assert allowance_for(one, snapshot) == Allowance(day=room.day, spent_by_others=Spending(usd=1.5))
-    unlimited = replace(snapshot, room=replace(room, day=NO_CAPS))
+    capacity = Capacity(places=2, day=Caps(usd=5.0), turn_usd=1.5)
+    snapshot = SchedulerSnapshot(tasks=LiveTasks((one, other)), ended={}, capacity=capacity, now=START)
+    assert allowance_for(one, snapshot) == Allowance(day=capacity.day, spent_by_others=Spending(usd=1.5))
+    unlimited = replace(snapshot, capacity=replace(capacity, day=NO_CAPS))
     assert allowance_for(one, unlimited) == EVERYTHING

@@ -17,6 +17,7 @@ from tests.unit.playbook import (
     frozen,
     later,
     looked,
+    lost,
     pause,
     session,
     started,
@@ -45,6 +46,38 @@ def test_a_lost_agent_is_restarted_with_its_session_after_a_delay() -> None:
     assert play.task.agent.session.id == task.agent.session.id
     (entry,) = play.task.failures.entries
     assert (entry.id, entry.type, entry.action, entry.summary) == ("fail-001", "agent_lost", "retry", "it was killed")
+
+
+def lost_and_resumed(play: Playbook, *delays: int) -> Playbook:
+    """Return the play after its agent was lost and resumed again, each time after another delay in seconds."""
+    for delay in delays:
+        attempt = play.task.agent.attempt + 1
+        play = play >> lost << f"wake in {delay} s" >> later(delay) >> alarm << f"resume planner {attempt}"
+        play = play >> started << f"follow agents/{attempt}" << f"turn 1 of {attempt}" << "wake in 3600 s" >> session
+    return play
+
+
+LOSSES = (10, 20, 40, 80, 160, 300, 300, 300, 300, 300)
+
+
+def test_an_agent_that_is_lost_with_its_holder_or_the_machine_uses_no_retry() -> None:
+    play = lost_and_resumed(Playbook(limited(retries=0)), *LOSSES)
+    assert play.task.status is TaskStatus.IN_PROGRESS
+    assert play.task.failures.by_type == {"agent_lost": 10}
+    assert play.task.agent.session.is_resumed
+
+
+def test_work_that_brings_the_machine_down_again_and_again_is_noticed() -> None:
+    play = lost_and_resumed(Playbook(limited(retries=1)), *LOSSES, 10)
+    assert (play.task.status, play.task.budgets["agent_retries"].used) == (TaskStatus.IN_PROGRESS, 1)
+    play = play >> lost << "tell blocked"
+    assert play.task.status is TaskStatus.BLOCKED
+    assert play.task.block_reason == "ANALYSIS: its holder was killed; that happened 12 times in a row"
+
+
+def test_a_finished_turn_ends_a_series_of_losses() -> None:
+    play = lost_and_resumed(Playbook(limited(retries=0)), *LOSSES) >> finished() << "look at ANALYSIS"
+    assert play.task.agent.setbacks.losses == 0
 
 
 def test_retry_delays_double_up_to_five_minutes_and_then_the_task_is_blocked() -> None:

@@ -25,7 +25,6 @@ from orchestrator.core.task.budget import (
     TaskSpending,
     reached_cap,
     seconds_left,
-    total_spending,
     usd_left,
 )
 from orchestrator.core.task.task import NextAction, Task
@@ -78,9 +77,7 @@ def test_what_is_left_is_never_negative() -> None:
     assert (usd_left(Spending(usd=2.0), Caps(usd=1.5)), usd_left(Spending(usd=0.1), Caps(usd=0.3))) == (0.0, 0.2)
     assert (seconds_left(Spending(seconds=9), Caps(hours=0)), seconds_left(Spending(), Caps(hours=1))) == (0.0, 3600.0)
     assert (usd_left(Spending(), Caps()), seconds_left(Spending(), Caps())) == (None, None)
-    assert total_spending([Spending(usd=0.1, turns=1), Spending(usd=0.2, tokens=5)]) == Spending(
-        usd=0.3, tokens=5, turns=1
-    )
+    assert Spending(usd=0.1, turns=1) + Spending(usd=0.2, tokens=5) == Spending(usd=0.3, tokens=5, turns=1)
 
 
 def at_its_cap(limits: Caps) -> Playbook:
@@ -93,7 +90,7 @@ def at_its_cap(limits: Caps) -> Playbook:
 def test_the_next_turn_does_not_start_beyond_a_cap_and_starts_when_the_cap_is_raised(limits: Caps) -> None:
     play = at_its_cap(limits) >> frozen << "wake in 1800 s"
     assert play.task.agent.blocked_by is BUDGET
-    why = explain(play.task, scene(play.task))
+    why = explain(play.task, snapshot(play.task))
     assert why.next == f"orchestrator budget {play.task.id} --usd AMOUNT, or cancel it"
     assert play >> caps(limits)
     assert play.task.agent.blocked_by is BUDGET, "it was not raised"
@@ -173,7 +170,7 @@ def test_spending_after_a_limit_counts_from_the_limit_and_from_a_users_decision(
     play = Playbook(at_work(usd_after_limit=0.2)) >> limit_hit(60) << "freeze agents/1" << "wake in 112 s"
     play = play << "tell limit_reached" >> later(112) >> alarm >> admitted << "turn 2 of 1" << "wake in 3600 s"
     play = play >> finished() << "look at ANALYSIS" >> looked() << "freeze agents/1"
-    assert "$0.25 of the $0.20 that may follow a usage limit" in explain(play.task, scene(play.task)).facts[0]
+    assert "$0.25 of the $0.20 that may follow a usage limit" in explain(play.task, snapshot(play.task)).facts[0]
     play = play >> caps(Caps())
     assert play >> admitted << "turn 3 of 1" << "wake in 3600 s"
 
@@ -190,34 +187,36 @@ def test_a_question_that_waits_at_a_cap_still_waits_when_the_cap_is_raised() -> 
 DAY = Capacity(places=9, day=Caps(usd=10.0), turn_usd=1.0)
 
 
-def scene(*tasks: Task, room: Capacity = DAY, hours: float = 0, ended: float = 0.0) -> SchedulerSnapshot:
+def snapshot(*tasks: Task, capacity: Capacity = DAY, hours: float = 0, ended: float = 0.0) -> SchedulerSnapshot:
     now = tasks[0].updated_at + timedelta(hours=hours)
-    return SchedulerSnapshot(tasks=LiveTasks(tasks), ended={}, room=room, now=now, ended_today=Spending(usd=ended))
+    return SchedulerSnapshot(
+        tasks=LiveTasks(tasks), ended={}, capacity=capacity, now=now, ended_today=Spending(usd=ended)
+    )
 
 
 def test_the_possible_cost_of_running_turns_is_reserved() -> None:
     running, new = at_work(), replace(a_task(), id="new")
-    assert day_used_up(scene(running, ended=8.0)) is None
-    assert day_used_up(scene(running, ended=9.0)) == "the day's budget is used up: $10.00 of $10.00 are spent"
-    assert let_in(scene(running, new, ended=8.0)) == ["new"]
-    assert let_in(scene(running, new, replace(new, id="other"), ended=7.5)) == ["new", "other"]
-    assert let_in(scene(running, new, replace(new, id="other"), ended=8.0)) == ["new"]
-    assert explain(new, scene(new, ended=10.0)).facts == ("the day's budget is used up: $10.00 of $10.00 are spent",)
+    assert day_used_up(snapshot(running, ended=8.0)) is None
+    assert day_used_up(snapshot(running, ended=9.0)) == "the day's budget is used up: $10.00 of $10.00 are spent"
+    assert let_in(snapshot(running, new, ended=8.0)) == ["new"]
+    assert let_in(snapshot(running, new, replace(new, id="other"), ended=7.5)) == ["new", "other"]
+    assert let_in(snapshot(running, new, replace(new, id="other"), ended=8.0)) == ["new"]
+    assert explain(new, snapshot(new, ended=10.0)).facts == ("the day's budget is used up: $10.00 of $10.00 are spent",)
 
 
 def test_a_task_between_turns_is_paused_for_the_day_and_resumed_on_the_next_even_if_it_was_parked() -> None:
     task = at("ANALYSIS", NextAction.GATE)
-    assert [(name, by) for name, by, _ in tasks_to_pause(scene(task, ended=10.0))] == [(task.id, BUDGET)]
-    assert not list(tasks_to_pause(scene(at_work(), ended=8.0))), "a running turn comes to its end"
+    assert [(name, by) for name, by, _ in tasks_to_pause(snapshot(task, ended=10.0))] == [(task.id, BUDGET)]
+    assert not list(tasks_to_pause(snapshot(at_work(), ended=8.0))), "a running turn comes to its end"
     play = Playbook(task) >> pause(BUDGET) << "freeze agents/1" >> looked() >> frozen << "wake in 1800 s"
-    assert not list(tasks_to_resume(scene(play.task, ended=10.0)))
-    over = explain(play.task, scene(play.task, ended=9.75))
+    assert not list(tasks_to_resume(snapshot(play.task, ended=10.0)))
+    over = explain(play.task, snapshot(play.task, ended=9.75))
     assert over.facts[0] == "the day's budget is used up: $10.00 of $10.00 are spent"
-    assert over.next == "it goes on by itself when the day (UTC) is over or more may be spent"
-    assert explain(play.task, scene(play.task)).facts[0] == "the day's budget was used up"
+    assert over.next == "it continues by itself when the day (UTC) is over or more may be spent"
+    assert explain(play.task, snapshot(play.task)).facts[0] == "the day's budget was used up"
     play = play >> later(1800) >> alarm << "stop agents/1" >> exited
     assert play.task.next_action is NextAction.RETRY
-    assert list(tasks_to_resume(scene(play.task))) == [(play.task.id, BUDGET)]
+    assert list(tasks_to_resume(snapshot(play.task))) == [(play.task.id, BUDGET)]
     play = play >> resume(BUDGET) >> admitted << "wake in 0 s" >> alarm << "resume planner 2"
     assert play >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
 
@@ -231,7 +230,7 @@ def in_a_turn(tokens: int) -> Task:
 
 
 @pytest.mark.parametrize(
-    ("task", "room", "hours", "interrupted"),
+    ("task", "capacity", "hours", "interrupted"),
     [
         (in_a_turn(999), TOKENS, 0, False),
         (in_a_turn(1000), TOKENS, 0, True),
@@ -243,9 +242,9 @@ def in_a_turn(tokens: int) -> Task:
     ],
 )
 def test_a_turn_that_uses_up_the_daily_budget_is_interrupted_and_no_other_starts(
-    task: Task, room: Capacity, hours: float, interrupted: bool
+    task: Task, capacity: Capacity, hours: float, interrupted: bool
 ) -> None:
-    found = [(name, turn) for name, turn, _ in turns_to_interrupt(scene(task, room=room, hours=hours))]
+    found = [(name, turn) for name, turn, _ in turns_to_interrupt(snapshot(task, capacity=capacity, hours=hours))]
     assert found == ([(task.id, task.agent.turn.number)] if interrupted else [])
 
 
@@ -258,15 +257,15 @@ def test_only_the_specified_turn_is_ended_for_the_day() -> None:
 
 def test_a_task_at_its_own_cap_is_not_resumed_by_the_next_day() -> None:
     task = at_its_cap(Caps(turns=1)).task
-    assert not list(tasks_to_resume(scene(task)))
+    assert not list(tasks_to_resume(snapshot(task)))
 
 
 def test_money_spent_on_another_day_does_not_count_today() -> None:
     task = replace(at("ANALYSIS", NextAction.GATE), spending=TaskSpending(by_day={"2026-11-20": Spending(usd=50.0)}))
-    assert day_used_up(scene(task)) is None
+    assert day_used_up(snapshot(task)) is None
     assert (
         day_used_up(
-            scene(
+            snapshot(
                 replace(
                     task, spending=replace(task.spending, by_day={f"{task.updated_at:%Y-%m-%d}": Spending(usd=50.0)})
                 )

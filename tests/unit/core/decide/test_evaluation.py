@@ -120,7 +120,7 @@ def test_an_escalated_task_gets_exactly_one_more_pass_of_the_smallest_scope_and_
     task = (failing_again(task) >> looked() << "stop agents/9").task
     assert (task.stage, task.requested_changes) == ("ANALYSIS", (ONCE_MORE,))
     told = turn_text(full(), replace(at_work("IMPLEMENTATION"), requested_changes=task.requested_changes))
-    assert told.endswith(f"What all the steps together are to answer:\n- {ONCE_MORE}")
+    assert told.endswith(f"What all steps together have to achieve:\n- {ONCE_MORE}")
     assert (task.budgets["eval_cycles"].left, task.budgets["escalations"].left) == (0, 0)
     assert task.failures.entries[-1].transitioned_to == "ANALYSIS"
     task = (failing_again(task) >> looked() << "stop agents/12" << "tell blocked").task
@@ -160,8 +160,13 @@ def test_a_lost_check_is_run_again_in_another_folder() -> None:
 
 
 def test_a_check_that_is_lost_every_time_blocks_the_task() -> None:
-    play = Playbook(with_budget(evaluating(PASS), "agent_retries", 2)) >> judged(None) << "tell blocked"
-    assert play.task.block_reason == "EVALUATION: the check lint was lost"
+    play = Playbook(with_budget(evaluating(PASS), "agent_retries", 2))
+    for delay in (10, 20, 40, 80, 160, 300, 300, 300, 300, 300):
+        play = play >> judged(None) << f"wake in {delay} s"
+        lost_at = play.task.seq
+        play = play >> later(delay) >> alarm << f"check lint in logs/1-lint-{lost_at}"
+    play = play >> judged(None) << "tell blocked"
+    assert play.task.block_reason == "EVALUATION: the check lint was lost; that happened 11 times in a row"
 
 
 SMALL = """\

@@ -62,13 +62,13 @@ def test_a_report_is_named_by_its_path_and_its_ticket() -> None:
     said = final_message(
         replace(task, stages=stages, source=replace(task.source, head=task.source.base_commit)), LATER
     ).splitlines()
-    assert said[1:] == [f"report: {task.folder}/review-report.md, told on https://jira/ABC-1"]
+    assert said[1:] == [f"report: {task.folder}/review-report.md, posted at https://jira/ABC-1"]
 
 
 def test_an_unchecked_change_is_never_described_as_checked() -> None:
     unseen = {"unit_test": CheckResult(verdict=Verdict.SKIPPED)}
     assert final_message(replace(completed(), evaluation=Evaluation(results=unseen)), LATER).endswith(
-        "nobody has seen this change work"
+        "nothing shows that this change works"
     )
 
 
@@ -82,8 +82,8 @@ def test_a_halt_states_why_what_recurs_and_what_to_do() -> None:
         f"LOCAL-20261121_220000 blocked in {task.stage} after 1m01s: Add a flag",
         "reason: no way on",
         "failures: 8 (EVALUATION 8; test_failure 8)",
-        "again and again: nil_pointer:a/b.go (4 times)",
-        "again and again: timeout:c/d.go (3 times)",
+        "recurring: nil_pointer:a/b.go (4 times)",
+        "recurring: timeout:c/d.go (3 times)",
         f"next: read {task.folder}/logs/1-unit_test/out.log; {then}",
     ]
 
@@ -91,12 +91,12 @@ def test_a_halt_states_why_what_recurs_and_what_to_do() -> None:
 def test_blockers_of_a_merge_are_named_when_nothing_failed() -> None:
     task = halted(publication=Publication(hindrances=("no approval", "ci is red")))
     assert recommended(task).startswith(
-        "see to what hinders the merge: no approval; ci is red; then orchestrator retry"
+        "resolve what prevents the merge: no approval; ci is red; then orchestrator retry"
     )
 
 
 def test_a_failed_task_suggests_resubmission_and_a_cancelled_one_nothing() -> None:
-    assert recommended(halted(status=TaskStatus.FAILED)).endswith("then submit it anew")
+    assert recommended(halted(status=TaskStatus.FAILED)).endswith("then submit it again")
     cancelled = halted(status=TaskStatus.CANCELLED, block_reason=None)
     assert final_message(cancelled, START).splitlines() == [
         f"LOCAL-20261121_220000 cancelled in {cancelled.stage} after 0s: Add a flag"

@@ -363,13 +363,13 @@ def test_a_request_is_answered_once_and_its_answer_is_kept(decisions: list[Decis
 
 @in_every_history
 def test_something_can_always_resume_a_paused_task(decisions: list[Decision]) -> None:
-    """An alarm, an answer, a place, a user, or the end of what the whole machine or account is short of."""
+    """An alarm, an answer, a slot, a user, or the end of what the whole machine or account is short of."""
     for one in decisions:
         task = one.after
         if not task.is_active or not task.is_paused:
             continue
-        scene = SchedulerSnapshot(
-            tasks=LiveTasks((task,)), ended={}, room=Capacity(), now=task.updated_at + timedelta(days=1)
+        snapshot = SchedulerSnapshot(
+            tasks=LiveTasks((task,)), ended={}, capacity=Capacity(), now=task.updated_at + timedelta(days=1)
         )
         match task.agent.blocked_by:
             case None:
@@ -377,12 +377,12 @@ def test_something_can_always_resume_a_paused_task(decisions: list[Decision]) ->
             case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
                 assert task.pending_requests or "review" in allowed(task)
             case PauseReason.SERVICE:
-                assert task.retry_at in alarms(task) or list(tasks_to_resume(scene))
+                assert task.retry_at in alarms(task) or list(tasks_to_resume(snapshot))
             case PauseReason.RATE_LIMIT:
-                by_itself = task.retry_at in alarms(task) or list(tasks_to_resume(scene))
+                by_itself = task.retry_at in alarms(task) or list(tasks_to_resume(snapshot))
                 assert by_itself or not task.policy.auto_resume
             case PauseReason.BUDGET:
-                assert list(tasks_to_resume(scene)) or "orchestrator budget" in explain(task, scene).next
+                assert list(tasks_to_resume(snapshot)) or "orchestrator budget" in explain(task, snapshot).next
             case PauseReason.USER | PauseReason.PRESSURE:
                 assert "resume" in allowed(task)
 
@@ -463,8 +463,10 @@ def test_a_restart_sends_exactly_the_desired_commands(decisions: list[Decision])
 @in_every_history
 def test_the_state_of_a_task_can_always_be_explained(decisions: list[Decision]) -> None:
     for one in decisions:
-        scene = SchedulerSnapshot(tasks=LiveTasks((one.after,)), ended={}, room=Capacity(), now=one.after.updated_at)
-        why = explain(one.after, scene)
+        snapshot = SchedulerSnapshot(
+            tasks=LiveTasks((one.after,)), ended={}, capacity=Capacity(), now=one.after.updated_at
+        )
+        why = explain(one.after, snapshot)
         assert why.next
         assert all(why.facts)
 

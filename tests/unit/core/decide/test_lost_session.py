@@ -57,7 +57,7 @@ def begun_anew(*happenings: Happening) -> Task:
 
 def test_the_successor_of_a_lost_conversation_is_told_so_and_where_to_look() -> None:
     task = begun_anew(limit_hit(60), frozen)
-    assert "why: Another agent was at this work and its conversation is lost." in turn_text(full(), task)
+    assert "why: Another agent worked on this and its conversation is lost." in turn_text(full(), task)
     following = after(task, finished(), looked(NOTHING_SEEN))
     assert "conversation is lost" not in turn_text(full(), following)
 

@@ -115,10 +115,10 @@ def test_requested_changes_are_not_listed_as_gaps(wish: str, why: str) -> None:
         task = replace(task, publication=Publication(round=1))
     text = text_of(task)
     assert f"why: {why}\n" in text
-    assert text.endswith(f"What is wanted of you now:\n- {wish}")
+    assert text.endswith(f"What you have to change now:\n- {wish}")
     assert "Still missing" not in text
     text = text_of(replace(task, feedback=("analysis.md not found",)))
-    assert text.endswith(f"- {wish}\n\nStill missing; mend exactly this, then end your turn:\n- analysis.md not found")
+    assert text.endswith(f"- {wish}\n\nStill missing; fix exactly this, then end your turn:\n- analysis.md not found")
     assert "why: Your last turn ended" in text
 
 
@@ -139,7 +139,7 @@ def test_notes_on_a_step_reach_every_agent_that_continues_it() -> None:
     )
     step = replace(task.steps[0], status=StepStatus.IN_PROGRESS, last_checkpoint=note)
     text = text_of(replace(task, steps=(step, *task.steps[1:])))
-    assert text.endswith("\n\nNoted of it before (token_limit): 70 % edges left; not committed then: a.py")
+    assert text.endswith("\n\nNote from an earlier attempt (token_limit): 70 % edges left; not committed then: a.py")
     assert "Noted" not in text_of(task)
 
 

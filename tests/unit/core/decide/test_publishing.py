@@ -211,7 +211,7 @@ def test_comments_are_handled_when_a_user_requests_it() -> None:
         replace(task, next_action=NextAction.TURN, agent=replace(task.agent, turn=replace(task.agent.turn, number=1))),
     )
     assert "mode: review_cycle\n\nwhy: The change is proposed, and reviewers ask for changes." in text
-    assert "What is wanted of you now:\n- Reviewers ask for changes: read review-feedback-1.md" in text
+    assert "What you have to change now:\n- Reviewers ask for changes: read review-feedback-1.md" in text
 
 
 def test_a_policy_that_follows_reviews_needs_no_user() -> None:
@@ -256,7 +256,7 @@ def test_changes_requested_by_a_user_are_a_round_as_well() -> None:
 def test_rounds_end_with_their_budget_and_unhandled_comments_are_reported_again() -> None:
     spent = with_budget(opened(follow_reviews=True).task, "review_rounds", 10)
     play = looking(Playbook(spent)) >> seen(comments=("one",)) << "tell blocked"
-    assert play.task.block_reason == "COMPLETION: changes were asked for as often as the pipeline allows"
+    assert play.task.block_reason == "COMPLETION: changes were requested as often as the pipeline allows"
     assert (play.task.publication.seen, play.task.publication.replies, play.task.publication.round) == ((), (), 0)
     play = play >> retry >> admitted << "deliver c2" >> delivered << "propose c2" >> proposed << "wake in 60 s"
     play = looking(play << "tell review_asked" >> told) >> seen(comments=("one",)) >> admitted << "start planner 3"

@@ -86,7 +86,7 @@ def test_changes_are_made_in_the_same_session_and_reviewed_again() -> None:
     play = under_review() >> answered(1, CHANGES, "split step 2")
     play = play >> admitted << "thaw agents/1" >> thawed << "turn 3 of 1" << "wake in 3600 s"
     told = turn_text(play.pipeline, play.task)
-    assert "What is wanted of you now:\n- A person asks for changes: split step 2" in told
+    assert "What you have to change now:\n- A person asks for changes: split step 2" in told
     assert "why: A person has looked at what is there and asks for changes." in told
     assert (play.task.budgets["reworks"].used, play.task.budgets["gate_retries"].used) == (1, 0)
     play = play >> finished() << "look at PLANNING" >> looked() << "freeze agents/1" << "wake in 1800 s"

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.core.decide import machine
+from orchestrator.core.decide.lifecycle import LOSSES_ALLOWED
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.decide.prompt import turn_text
-from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.agent import AgentStatus, PauseReason, Setbacks
 from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus
@@ -50,13 +51,13 @@ def test_a_stalled_agent_is_noted_then_nudged_then_restarted_and_then_the_task_i
     assert play.task.agent.setbacks.nudges == 1
     play = play >> stalled << "end turn 1 of 1" << "wake in 60 s" >> stalled >> interrupted
     play = play << "turn 2 of 1" << "wake in 3600 s"
-    assert "- You gave no sign of life (no output for 900 s)." in turn_text(full(), play.task)
+    assert "- You showed no activity (no output for 900 s)." in turn_text(full(), play.task)
     play = play >> stalled << "interrupt agents/1" >> exited << "wake in 10 s"
     play = play >> later(10) >> alarm << "resume planner 2"
     assert play.task.failures.by_type == {"stalled": 1}
     play = play >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s"
     play = play >> stalled << "interrupt agents/2" << "tell blocked"
-    assert play.task.block_reason == "ANALYSIS: stalled again after it was begun anew: no output for 900 s"
+    assert play.task.block_reason == "ANALYSIS: stalled again after a restart: no output for 900 s"
 
 
 def test_a_successful_turn_resets_the_stall_count() -> None:
@@ -115,7 +116,8 @@ def test_a_task_that_never_got_a_worktree_gets_one() -> None:
 
 
 def test_checks_that_failed_too_often_run_again() -> None:
-    play = Playbook(with_budget(evaluating(Verdict.PASS), "agent_retries", 2)) >> judged(None) << "tell blocked"
+    task = with_budget(evaluating(Verdict.PASS), "agent_retries", 2)
+    play = Playbook(task.with_setbacks(Setbacks(losses=LOSSES_ALLOWED))) >> judged(None) << "tell blocked"
     assert play >> retry >> admitted << "check unit_test in logs/2-unit_test"
 
 

@@ -124,7 +124,7 @@ def test_any_program_may_halt_a_task_and_retry_it() -> None:
 def test_a_task_that_waits_for_approval_is_not_moved_past_it() -> None:
     under_review = replace(interactive("ANALYSIS"), status=TaskStatus.REVIEW)
     lacking = refusal(under_review, move("ANALYSIS", "PLANNING", LEFT_BEHIND["ANALYSIS"]))["missing"]
-    assert lacking == ["somebody has to approve what was done first"]
+    assert lacking == ["the result of the stage has to be approved first"]
 
 
 def test_nothing_moves_before_there_is_a_worktree_or_after_the_end() -> None:

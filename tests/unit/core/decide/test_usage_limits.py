@@ -14,7 +14,8 @@ from orchestrator.core.schedule.admission import (
     Capacity,
     LiveTasks,
     SchedulerSnapshot,
-    held_before_turn,
+    account_refusal,
+    block_reason,
     places,
     task_to_notify,
     tasks_at_limit,
@@ -77,9 +78,12 @@ def limited(resets_in: float | None = HOUR) -> Task:
     return after(at_work(), limit_hit(resets_in), frozen)
 
 
-def scene(*tasks: Task, seconds: float = 0.0) -> SchedulerSnapshot:
+def snapshot(*tasks: Task, seconds: float = 0.0) -> SchedulerSnapshot:
     return SchedulerSnapshot(
-        tasks=LiveTasks(tasks), ended={}, room=Capacity(places=9), now=tasks[0].updated_at + timedelta(seconds=seconds)
+        tasks=LiveTasks(tasks),
+        ended={},
+        capacity=Capacity(places=9),
+        now=tasks[0].updated_at + timedelta(seconds=seconds),
     )
 
 
@@ -88,8 +92,8 @@ def test_a_task_that_waits_for_its_retry_is_no_limit_of_its_own_and_resumes_with
     assert lost.next_action is NextAction.RETRY
     held = after(lost, pause(PauseReason.RATE_LIMIT))
     other = replace(held, id="LOCAL-2")
-    assert held_before_turn(other, scene(held, other)) is None
-    assert list(tasks_to_resume(scene(held))) == [(held.id, PauseReason.RATE_LIMIT)]
+    assert block_reason(other, snapshot(held, other)) is None
+    assert list(tasks_to_resume(snapshot(held))) == [(held.id, PauseReason.RATE_LIMIT)]
 
 
 @pytest.mark.parametrize("seconds", [1, HOUR, 7 * 24 * HOUR])
@@ -140,7 +144,7 @@ def test_a_limit_freezes_the_agent_and_the_alarm_resumes_the_same_session() -> N
     assert resumed.agent.turn.number == task.agent.turn.number + 1
     assert resumed.next_action is NextAction.TURN
     assert resumed.failures.total == 0
-    assert "A limit or trouble of the service ended your last turn" in turn_text(full(), resumed)
+    assert "A usage limit or the service ended your last turn" in turn_text(full(), resumed)
 
 
 def test_a_cleared_limit_is_retried_at_once_even_by_a_session_whose_process_was_ended() -> None:
@@ -155,7 +159,7 @@ def test_a_cleared_limit_is_retried_at_once_even_by_a_session_whose_process_was_
 def test_the_limit_that_a_task_reached_itself_is_identified_by_its_window() -> None:
     weekly, nameless = after(at_work(), limit_hit(HOUR, "seven_day"), frozen), replace(limited(), id="LOCAL-2")
     behind = replace(after(at_work(), pause(PauseReason.RATE_LIMIT)), id="LOCAL-3")
-    seen = scene(weekly, nameless, behind)
+    seen = snapshot(weekly, nameless, behind)
     assert tasks_at_limit(seen, None) == [weekly.id, nameless.id]
     assert tasks_at_limit(seen, "seven_day") == [weekly.id]
     assert tasks_at_limit(seen, NAMELESS) == [nameless.id]
@@ -193,17 +197,17 @@ def test_a_restart_in_between_sets_the_alarm_again() -> None:
 def test_no_other_task_starts_or_continues_before_the_accounts_limit_ends() -> None:
     waiting = limited()
     others = (submitted("LOCAL-1"), replace(at_work(), id="LOCAL-2", agent=replace(waiting.agent, blocked_by=None)))
-    assert let_in(scene(waiting, *others)) == []
-    assert let_in(scene(waiting, *others, seconds=HOUR + 61)) == ["LOCAL-2", "LOCAL-1"]
+    assert let_in(snapshot(waiting, *others)) == []
+    assert let_in(snapshot(waiting, *others, seconds=HOUR + 61)) == ["LOCAL-2", "LOCAL-1"]
 
 
 def test_tasks_at_the_limit_and_tasks_behind_it_state_its_end() -> None:
     waiting, other = limited(), submitted("LOCAL-1")
     assert waiting.retry_at is not None
-    why = explain(waiting, scene(waiting, other))
-    assert why.facts == ("its account has reached a usage limit", "its processes stand still")
+    why = explain(waiting, snapshot(waiting, other))
+    assert why.facts == ("its account has reached a usage limit", "its processes are frozen")
     assert f"{waiting.retry_at:%Y-%m-%d %H:%M:%S}" in why.next
-    assert f"{waiting.retry_at:%H:%M:%S}" in explain(other, scene(waiting, other)).facts[0]
+    assert f"{waiting.retry_at:%H:%M:%S}" in explain(other, snapshot(waiting, other)).facts[0]
 
 
 def test_a_users_pause_outlasts_the_limit() -> None:
@@ -232,8 +236,8 @@ def test_a_task_without_automatic_resume_waits_for_a_user_even_after_its_process
     assert (play.task.agent.blocked_by, play.task.next_action, play.task.retry_at) == (
         PauseReason.RATE_LIMIT, NextAction.RETRY, None
     )  # fmt: skip
-    assert not list(tasks_to_resume(scene(play.task)))
-    assert explain(play.task, scene(play.task)).next == f"orchestrator resume {play.task.id}"
+    assert not list(tasks_to_resume(snapshot(play.task)))
+    assert explain(play.task, snapshot(play.task)).next == f"orchestrator resume {play.task.id}"
     assert play >> resume() >> admitted << "wake in 0 s" >> alarm << "resume planner 2"
 
 
@@ -242,11 +246,11 @@ def test_no_other_account_problem_is_resumed_automatically_either(resets_in: flo
     told = {"five_hour": window("rejected", resets_in)}
     waiting = after(at_work(auto_resume=False), limit_hit(resets_in, "five_hour"), frozen)
     behind = replace(after(at_work(), pause(PauseReason.RATE_LIMIT)), id="LOCAL-2")
-    later_on = replace(scene(waiting, behind, submitted("LOCAL-3"), seconds=9 * HOUR), windows=told)
+    later_on = replace(snapshot(waiting, behind, submitted("LOCAL-3"), seconds=9 * HOUR), windows=told)
     assert (let_in(later_on), list(tasks_to_resume(later_on))) == ([], [])
     for task in later_on.tasks[1:]:
         why = explain(task, later_on)
-        assert why.facts[0] == f"the account's usage limit (met by {waiting.id}) is over when a person says so"
+        assert why.facts[0] == f"the account's usage limit (hit by {waiting.id}) lasts until a person resumes the task"
         assert why.next == "orchestrator resume --all"
     said_so = replace(later_on, tasks=LiveTasks((after(waiting, resume()), *later_on.tasks[1:])))
     assert let_in(said_so) == [waiting.id, "LOCAL-3"]
@@ -263,7 +267,7 @@ def test_a_task_paused_for_others_limit_resumes_after_it_even_if_it_once_reached
     play = play >> exited >> later(113) >> alarm >> admitted << "wake in -1 s" >> alarm << "resume planner 2"
     assert play.task.agent.setbacks.limit_waits == 1
     play = play >> pause(PauseReason.RATE_LIMIT) >> started << "follow agents/2" << "freeze agents/2"
-    assert list(tasks_to_resume(scene(play.task))) == [(play.task.id, PauseReason.RATE_LIMIT)]
+    assert list(tasks_to_resume(snapshot(play.task))) == [(play.task.id, PauseReason.RATE_LIMIT)]
     assert (play >> resume(PauseReason.RATE_LIMIT)).task.wants_slot
 
 
@@ -275,7 +279,7 @@ def test_an_unreachable_service_is_retried_after_doubling_delays_without_using_a
     for waits, pause_ in enumerate((10, 20, 40, 80, 160, 320, 640, 900, 900), 1):
         play = play >> finished("529", error_class="overloaded") << "freeze agents/1" << f"wake in {pause_} s"
         assert (play.task.agent.blocked_by, play.task.agent.setbacks.limit_waits) == (PauseReason.SERVICE, waits)
-        assert explain(play.task, scene(play.task)).next.startswith("it tries again by itself at ")
+        assert explain(play.task, snapshot(play.task)).next.startswith("it tries again by itself at ")
         play = play >> later(pause_) >> alarm >> admitted << f"turn {waits + 1} of 1" << "wake in 3600 s"
     assert (play.task.failures.total, play.task.budgets["agent_retries"].used) == (0, 0)
     assert (play >> finished() << "look at ANALYSIS").task.agent.setbacks.limit_waits == 0
@@ -327,7 +331,7 @@ def walled(*tasks: Task, status: str = "rejected", name: str = "seven_day_opus",
     return SchedulerSnapshot(
         tasks=LiveTasks(tasks),
         ended={},
-        room=Capacity(places=places),
+        capacity=Capacity(places=places),
         now=START,
         windows={name: window(status)},
         model_of=lambda task: OPUS if task.title == "opus" else SONNET,
@@ -344,7 +348,7 @@ def test_a_limit_pauses_the_tasks_of_its_models_and_lets_the_others_work() -> No
     standing = after(between, pause(PauseReason.RATE_LIMIT))
     assert not list(tasks_to_resume(walled(standing)))
     ways = explain(standing, walled(standing)).next
-    assert ways.startswith("it goes on by itself when that is over")
+    assert ways.startswith("it continues by itself when that is over")
     assert ways.endswith("orchestrator limits --forget")
     assert list(tasks_to_resume(walled(standing, name="seven_day_sonnet"))) == [(between.id, PauseReason.RATE_LIMIT)]
 
@@ -356,7 +360,7 @@ def test_a_window_with_unknown_end_pauses_others_until_one_task_has_probed_it(re
     told = {"seven_day_opus": window("rejected", resets_in)}
     unclear = replace(walled(replace(trying, title="opus"), opus, sonnet), windows=told)
     assert let_in(unclear) == ["LOCAL-sonnet"]
-    assert "met by" in explain(opus, unclear).facts[0]
+    assert "hit by" in explain(opus, unclear).facts[0]
     assert "LOCAL-opus" in let_in(replace(unclear, now=START + timedelta(minutes=5)))
     open_again = replace(unclear, windows={"seven_day_opus": window("allowed")})
     assert "LOCAL-opus" in let_in(open_again)
@@ -368,12 +372,12 @@ def test_running_turns_and_work_without_agents_are_not_paused_for_a_limit() -> N
 
 
 def troubled(*tasks: Task, trouble: str | None = "nobody is logged in") -> SchedulerSnapshot:
-    return replace(scene(*tasks), trouble=trouble)
+    return replace(snapshot(*tasks), trouble=trouble)
 
 
 def test_no_turn_starts_while_the_account_has_a_problem_and_all_resume_when_it_is_fixed() -> None:
     between = after(at_work(), finished())
-    assert held_before_turn(between, troubled(between)) == (PauseReason.SERVICE, "nobody is logged in")
+    assert account_refusal(between, troubled(between)) == (PauseReason.SERVICE, "nobody is logged in")
     assert list(tasks_to_pause(troubled(between))) == [(between.id, PauseReason.SERVICE, "nobody is logged in")]
     assert not list(tasks_to_resume(troubled(at_work(), trouble=None)))
     assert not list(tasks_to_pause(troubled(at_work()))), "a running turn comes to its end"
@@ -383,7 +387,7 @@ def test_no_turn_starts_while_the_account_has_a_problem_and_all_resume_when_it_i
     assert not list(tasks_to_resume(troubled(standing)))
     assert explain(standing, troubled(standing)).facts[0] == "nobody is logged in"
     mended = troubled(standing, trouble=None)
-    assert held_before_turn(between, mended) is None
+    assert block_reason(between, mended) is None
     assert list(tasks_to_resume(mended)) == [(standing.id, PauseReason.SERVICE)]
     assert after(standing, resume(PauseReason.SERVICE)).wants_slot
 

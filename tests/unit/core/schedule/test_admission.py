@@ -30,8 +30,10 @@ def paused(name: str, blocked_by: PauseReason | None) -> Task:
     return replace(task, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=blocked_by))
 
 
-def scene(*tasks: Task, room: Capacity | None = None, ended: dict[str, TaskStatus] | None = None) -> SchedulerSnapshot:
-    return SchedulerSnapshot(tasks=LiveTasks(tasks), ended=ended or {}, room=room or Capacity(), now=START)
+def snapshot(
+    *tasks: Task, capacity: Capacity | None = None, ended: dict[str, TaskStatus] | None = None
+) -> SchedulerSnapshot:
+    return SchedulerSnapshot(tasks=LiveTasks(tasks), ended=ended or {}, capacity=capacity or Capacity(), now=START)
 
 
 def test_tasks_queue_by_priority_then_age_then_name() -> None:
@@ -71,46 +73,46 @@ def test_only_tasks_that_need_a_place_queue() -> None:
 
 @pytest.mark.parametrize(("places", "ids"), [(0, []), (1, []), (2, ["a"]), (3, ["a", "b"]), (9, ["a", "b"])])
 def test_no_more_tasks_continue_than_there_are_places(places: int, ids: list[str]) -> None:
-    assert tasks_to_admit(scene(at_work(), pending("b"), pending("a"), room=Capacity(places=places))) == ids
+    assert tasks_to_admit(snapshot(at_work(), pending("b"), pending("a"), capacity=Capacity(places=places))) == ids
 
 
 def test_a_paused_task_occupies_no_place() -> None:
-    assert tasks_to_admit(scene(paused("held", PauseReason.USER), pending("a"))) == ["a"]
+    assert tasks_to_admit(snapshot(paused("held", PauseReason.USER), pending("a"))) == ["a"]
 
 
-@pytest.mark.parametrize("room", [Capacity(places=9, pressure="1 GiB is free"), Capacity(places=9, draining=True)])
-def test_no_task_continues_while_resources_are_short(room: Capacity) -> None:
-    assert tasks_to_admit(scene(pending("a"), room=room)) == []
+@pytest.mark.parametrize("capacity", [Capacity(places=9, pressure="1 GiB is free"), Capacity(places=9, draining=True)])
+def test_no_task_continues_while_resources_are_short(capacity: Capacity) -> None:
+    assert tasks_to_admit(snapshot(pending("a"), capacity=capacity)) == []
 
 
 def test_a_task_waits_for_its_start_time_and_lets_others_pass() -> None:
     at = Schedule(priority=Priority.HIGH, start_at=START + timedelta(minutes=90))
     early = replace(pending("early"), schedule=at)
-    assert tasks_to_admit(scene(early, pending("b"))) == ["b"]
-    assert blockers(early, scene()) == ("it starts at 2026-11-21 23:30 UTC",)
-    assert tasks_to_admit(scene(replace(early, schedule=replace(at, start_at=START)))) == ["early"]
+    assert tasks_to_admit(snapshot(early, pending("b"))) == ["b"]
+    assert blockers(early, snapshot()) == ("it starts at 2026-11-21 23:30 UTC",)
+    assert tasks_to_admit(snapshot(replace(early, schedule=replace(at, start_at=START)))) == ["early"]
 
 
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        (None, "it comes after first, which is not finished"),
-        (TaskStatus.FAILED, "it comes after first, which is failed"),
-        (TaskStatus.CANCELLED, "it comes after first, which is cancelled"),
+        (None, "it waits for first, which is not finished"),
+        (TaskStatus.FAILED, "it waits for first, which is failed"),
+        (TaskStatus.CANCELLED, "it waits for first, which is cancelled"),
     ],
 )
 def test_a_task_waits_for_the_tasks_it_comes_after(status: TaskStatus | None, reason: str) -> None:
     task = replace(pending("second"), schedule=Schedule(after=("first",)))
-    assert blockers(task, scene(ended={"first": status} if status else {})) == (reason,)
-    assert tasks_to_admit(scene(task)) == []
-    assert tasks_to_admit(scene(task, ended={"first": TaskStatus.COMPLETED})) == ["second"]
+    assert blockers(task, snapshot(ended={"first": status} if status else {})) == (reason,)
+    assert tasks_to_admit(snapshot(task)) == []
+    assert tasks_to_admit(snapshot(task, ended={"first": TaskStatus.COMPLETED})) == ["second"]
 
 
 def test_all_blockers_are_named() -> None:
     schedule = Schedule(after=("first", "second"), start_at=START + timedelta(hours=1))
     task = replace(pending("third"), schedule=schedule)
-    assert len(blockers(task, scene())) == 3
+    assert len(blockers(task, snapshot())) == 3
 
 
 def test_a_started_task_has_no_blockers() -> None:
-    assert blockers(replace(paused("begun", None), schedule=Schedule(after=("first",))), scene()) == ()
+    assert blockers(replace(paused("begun", None), schedule=Schedule(after=("first",))), snapshot()) == ()

@@ -88,9 +88,11 @@ def test_a_resource_without_a_floor_is_never_short() -> None:
     assert judge(reading(disk=0, memory=0, load=99), Floors(free_disk=0)) is None
 
 
-DISK = "only 1.99 GiB of disk are free, the setting free_space_floor wants 2.00 GiB, and work goes on at 2.20 GiB"
-MEMORY = "only 0.50 GiB of memory are free, the setting free_memory_floor wants 1.00 GiB, and work goes on at 1.10 GiB"
-LOAD = "the load is 7.00 for each processor, the setting load_ceiling allows 4.00, and new work begins at 3.60"
+DISK = "only 1.99 GiB of disk are free, the setting free_space_floor needs 2.00 GiB, and work continues at 2.20 GiB"
+MEMORY = (
+    "only 0.50 GiB of memory are free, the setting free_memory_floor needs 1.00 GiB, and work continues at 1.10 GiB"
+)
+LOAD = "the load is 7.00 per processor, the setting load_ceiling allows 4.00, and new work starts at 3.60"
 
 
 @pytest.mark.parametrize(

@@ -42,37 +42,37 @@ def paused(blocked_by: PauseReason | None, process: ProcessState = ProcessState.
     return replace(task, run=run, agent=replace(task.agent, status=AgentStatus.PAUSED, blocked_by=blocked_by))
 
 
-def said(task: Task, *others: Task, room: Capacity | None = None) -> tuple[tuple[str, ...], str]:
+def said(task: Task, *others: Task, capacity: Capacity | None = None) -> tuple[tuple[str, ...], str]:
     why = explain(
-        task, SchedulerSnapshot(tasks=LiveTasks((task, *others)), ended={}, room=room or Capacity(), now=START)
+        task, SchedulerSnapshot(tasks=LiveTasks((task, *others)), ended={}, capacity=capacity or Capacity(), now=START)
     )
     return why.facts, why.next
 
 
-BY_ITSELF = "it starts by itself when there is a place"
+BY_ITSELF = "it starts by itself when a slot is free"
 
 
 def test_a_waiting_task_names_the_tasks_that_hold_places_and_those_ahead_of_it() -> None:
     holder = replace(at_work(), id="holder")
-    assert said(pending(), holder) == (("1 of 1 places are taken by holder",), BY_ITSELF)
+    assert said(pending(), holder) == (("1 of 1 slots are taken by holder",), BY_ITSELF)
     facts, _ = said(pending(), holder, pending("a"))
-    assert facts == ("1 of 1 places are taken by holder", "1 task is ahead of it")
+    assert facts == ("1 of 1 slots are taken by holder", "1 task is ahead of it")
     facts, _ = said(pending(), pending("a"), pending("b"))
-    assert facts == ("0 of 1 places are taken", "2 tasks are ahead of it")
+    assert facts == ("0 of 1 slots are taken", "2 tasks are ahead of it")
 
 
 @pytest.mark.parametrize(
-    ("room", "fact"),
+    ("capacity", "fact"),
     [
         (
             Capacity(draining=True),
-            "the daemon is draining: it begins nothing before it is started anew, or `orchestrator resume --all`",
+            "the daemon is draining: it starts nothing until it is restarted, or until `orchestrator resume --all`",
         ),
         (Capacity(pressure="only 1 GiB is free"), "only 1 GiB is free"),
     ],
 )
-def test_a_waiting_task_names_the_shortage(room: Capacity, fact: str) -> None:
-    assert said(pending(), room=room) == ((fact,), BY_ITSELF)
+def test_a_waiting_task_names_the_shortage(capacity: Capacity, fact: str) -> None:
+    assert said(pending(), capacity=capacity) == ((fact,), BY_ITSELF)
 
 
 def test_a_task_that_waits_for_its_time_or_another_task_says_so() -> None:
@@ -84,12 +84,12 @@ def test_a_task_that_waits_for_its_time_or_another_task_says_so() -> None:
 def test_a_task_that_waits_in_vain_is_not_said_to_start_automatically(status: TaskStatus) -> None:
     task = replace(pending(), schedule=Schedule(after=("other", "done")))
     ended = {"other": status, "done": TaskStatus.COMPLETED}
-    why = explain(task, SchedulerSnapshot(tasks=LiveTasks((task,)), ended=ended, room=Capacity(), now=START))
-    assert why.facts == (f"it comes after other, which is {status}",)
-    assert why.next == "nothing: other will not be completed; cancel it, or submit it anew"
+    why = explain(task, SchedulerSnapshot(tasks=LiveTasks((task,)), ended=ended, capacity=Capacity(), now=START))
+    assert why.facts == (f"it waits for other, which is {status}",)
+    assert why.next == "nothing: other will not be completed; cancel this task, or submit it again"
 
 
-STILL = "its processes stand still"
+STILL = "its processes are frozen"
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,13 @@ STILL = "its processes stand still"
         (paused(PauseReason.USER), ("a person paused it", STILL), f"orchestrator resume {a_task().id}"),
         (
             paused(PauseReason.PRESSURE, ProcessState.RUNNING),
-            ("the machine was short of room", "nothing of it runs"),
-            "it goes on by itself when there is room again",
+            ("the machine was short of resources", "none of its processes runs"),
+            "it continues by itself when there is enough again",
         ),
-        (paused(None), ("0 of 1 places are taken", STILL), "it goes on by itself when there is a place"),
+        (paused(None), ("0 of 1 slots are taken", STILL), "it continues by itself when a slot is free"),
         (
             paused(PauseReason.RATE_LIMIT),
-            ("its account had reached a usage limit, and it is not to go on by itself", STILL),
+            ("its account had reached a usage limit, and its policy does not let it continue by itself", STILL),
             f"orchestrator resume {a_task().id}",
         ),
     ],
@@ -116,17 +116,20 @@ def test_a_paused_task_states_what_paused_it_and_what_would_resume_it(
 
 
 def test_a_task_paused_for_a_shortage_names_the_current_shortage() -> None:
-    assert said(paused(PauseReason.PRESSURE), room=Capacity(pressure="1 GiB is free"))[0] == ("1 GiB is free", STILL)
+    assert said(paused(PauseReason.PRESSURE), capacity=Capacity(pressure="1 GiB is free"))[0] == (
+        "1 GiB is free",
+        STILL,
+    )
 
 
 @pytest.mark.parametrize(
     ("task", "following"),
     [
-        (lambda: at("TICKET_INTAKE", NextAction.WORKSPACE), "its worktree is being made from /repo"),
-        (lambda: at("TICKET_INTAKE", NextAction.GATE), "what the stage left behind is being looked at"),
+        (lambda: at("TICKET_INTAKE", NextAction.WORKSPACE), "its worktree is being created from /repo"),
+        (lambda: at("TICKET_INTAKE", NextAction.GATE), "the results of the stage are being checked"),
         (lambda: at("ANALYSIS", NextAction.AGENT), "the planner is being started"),
         (at_work, "the planner works at turn 1 of attempt 1"),
-        (lambda: at("IMPLEMENTATION", NextAction.STOP), "the planner is being ended"),
+        (lambda: at("IMPLEMENTATION", NextAction.STOP), "the planner is being stopped"),
         (
             lambda: replace(at_work(), next_action=NextAction.RETRY, retry_at=START),
             "the next attempt begins at 22:00:00 UTC",
@@ -134,7 +137,7 @@ def test_a_task_paused_for_a_shortage_names_the_current_shortage() -> None:
         (evaluating, "the checks run on commit c2"),
         (
             lambda: at("COMPLETION", NextAction.DELIVERY),
-            "the branch feature/LOCAL-20261121_220000 is being brought to /repo",
+            "the branch feature/LOCAL-20261121_220000 is being delivered to /repo",
         ),
     ],
 )
@@ -166,8 +169,8 @@ def test_a_blocked_task_does_not_repeat_its_stage() -> None:
 def test_a_task_that_waits_for_a_blocked_one_refers_the_user_to_that_one() -> None:
     blocked = replace(at_work(), id="other", status=TaskStatus.BLOCKED)
     assert said(replace(pending(), schedule=Schedule(after=("other",))), blocked) == (
-        ("it comes after other, which is blocked",),
-        "nothing until a person has looked at that one: orchestrator why other",
+        ("it waits for other, which is blocked",),
+        "nothing until a person has looked at the blocked task: orchestrator why other",
     )
 
 
@@ -197,7 +200,7 @@ TASK = a_task().id
         (question("Why?", options=()), "its agent asks: Why?", f"orchestrator answer {TASK}"),
         (
             permission(),
-            "its agent wants to use Bash: command: rm -r build; without an answer it goes on at 2026-11-21 22:30 UTC",
+            "its agent wants to use Bash: command: rm -r build; without an answer it continues at 2026-11-21 22:30 UTC",
             f"orchestrator answer {TASK}",
         ),
         (
@@ -220,7 +223,7 @@ TASK = a_task().id
 def test_a_waiting_task_states_what_is_asked_and_how_to_answer(
     asked_for: RequestDraft, fact: str, following: str
 ) -> None:
-    assert said(asked(asked_for)) == ((fact, "nothing of it runs"), following)
+    assert said(asked(asked_for)) == ((fact, "none of its processes runs"), following)
 
 
 def test_all_open_requests_are_listed_in_order() -> None:
@@ -231,10 +234,10 @@ def test_all_open_requests_are_listed_in_order() -> None:
 
 def test_a_task_paused_before_its_start_and_one_being_parked_say_so() -> None:
     play = Playbook(pending()) >> pause()
-    assert said(play.task) == (("a person paused it before it began",), "orchestrator resume mine")
+    assert said(play.task) == (("a person paused it before it started",), "orchestrator resume mine")
     run = replace(at_work().run or Run(folder="agents/1"), process=ProcessState.PARKING)
-    assert said(replace(at_work(), run=run))[1] == "the planner is being ended, to go on from its session"
+    assert said(replace(at_work(), run=run))[1] == "the planner is being stopped; a later attempt resumes its session"
 
 
 def test_a_task_paused_before_its_turn_states_which_resource_is_short() -> None:
-    assert said(pending(), room=Capacity(busy="the load is 9.00"))[0] == ("the load is 9.00",)
+    assert said(pending(), capacity=Capacity(busy="the load is 9.00"))[0] == ("the load is 9.00",)

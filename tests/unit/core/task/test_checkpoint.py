@@ -10,12 +10,12 @@ from orchestrator.core.events.checkpoint_reason import reason_for
 from orchestrator.core.task.agent import (
     Agent,
     AgentStatus,
+    AgentUsage,
     PauseReason,
     ProcessState,
     Run,
     Session,
     TurnProgress,
-    Usage,
 )
 from orchestrator.core.task.checkpoint import (
     KEPT,
@@ -47,7 +47,7 @@ AT_WORK = submitted(
         attempt=2,
         session=Session(id="s"),
         turn=TurnProgress(number=3),
-        usage=Usage(tokens=7),
+        usage=AgentUsage(tokens=7),
     ),
     run=Run(folder="agents/2", process=ProcessState.RUNNING),
 )

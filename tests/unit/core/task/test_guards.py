@@ -86,7 +86,7 @@ DONE, COMMITTED = StepsCompleted(), StepsCommitted()
         (
             FILTERED,
             ticket("LOCAL_BYPASS", "jira"),
-            ("the check of the ticket for secrets says LOCAL_BYPASS, which only a ticket of one's own may",),
+            ("the check of the ticket for secrets says LOCAL_BYPASS, which is accepted for local tickets only",),
         ),
         (FILTERED, ticket("BLOCKED"), ("the check of the ticket for secrets says BLOCKED",)),
         (FILTERED, ticket(None), ("the ticket was not checked for secrets",)),

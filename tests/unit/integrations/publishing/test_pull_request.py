@@ -58,7 +58,7 @@ def test_work_accepted_despite_a_used_up_budget_is_listed_as_a_risk() -> None:
     over = Evidence(fresh=tuple(f"design-v{number}.md" for number in range(1, 6)))
     over = replace(over, files={name: FileFacts(chars=9) for name in over.fresh})
     play = Playbook(at("DESIGN", NextAction.GATE)) >> looked(over) << "stop agents/1"
-    told = "## Residual Risks\n\n- DESIGN was taken as it is: the budget design_revisions is used up (4 of 3)\n"
+    told = "## Residual Risks\n\n- DESIGN was accepted as it is: the budget design_revisions is used up (4 of 3)\n"
     assert pull_request(play.task, Sources()).body.endswith(told)
     assert "needs-careful-review" in labels(play.task, Related())
 
@@ -69,7 +69,7 @@ def test_missing_information_is_stated_as_missing() -> None:
     assert body.startswith(f"## Requirement\n\n{task.ticket.key}: Add a flag\n\n")
     for section in ("Summary", "Changes", "Impact", "Acceptance Criteria"):
         assert f"## {section}\n\nNot stated.\n" in body
-    assert "**No check ran: nobody has seen this change work.**" in body
+    assert "**No check ran: nothing shows that this change works.**" in body
 
 
 def test_external_text_stays_on_its_line_and_is_bounded() -> None:

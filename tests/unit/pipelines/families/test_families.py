@@ -75,5 +75,5 @@ def test_a_family_has_no_guards_or_aliases_of_another() -> None:
         parse_pipeline(PHASED.replace('family = "phases"\n', ""), "phased.toml")
     with pytest.raises(PipelineError, match="unknown guard 'ticket_filtered'"):
         parse_pipeline(PHASED.replace("phase_numbered", "ticket_filtered"), "phased.toml")
-    with pytest.raises(PipelineError, match="PHASE_DONE is the word for a result"):
+    with pytest.raises(PipelineError, match="PHASE_DONE is the name of a result"):
         parse_pipeline(PHASED.replace("DONE", "PHASE_DONE"), "phased.toml")

@@ -20,8 +20,8 @@ NOTHING = invariants.ProgressSigns(alarm=None, in_flight=False, is_active=False)
 WORKING: Task = submitted(status=TaskStatus.IN_PROGRESS, stage="ANALYSIS", next_action=NextAction.TURN)
 
 
-def scene(*tasks: Task, places: int = 1) -> SchedulerSnapshot:
-    return SchedulerSnapshot(tasks=LiveTasks(tasks), ended={}, room=Capacity(places=places), now=START)
+def snapshot(*tasks: Task, places: int = 1) -> SchedulerSnapshot:
+    return SchedulerSnapshot(tasks=LiveTasks(tasks), ended={}, capacity=Capacity(places=places), now=START)
 
 
 def paused(by: PauseReason) -> Task:
@@ -46,8 +46,8 @@ def request(status: RequestStatus, answer: str | None = None) -> UserRequest:
 
 def test_more_active_tasks_than_places_are_a_violation() -> None:
     other = replace(WORKING, id="LOCAL-2")
-    assert not list(invariants.active_tasks_fit_places(scene(WORKING, other, places=2)))
-    assert list(invariants.active_tasks_fit_places(scene(WORKING, other)))
+    assert not list(invariants.active_tasks_fit_places(snapshot(WORKING, other, places=2)))
+    assert list(invariants.active_tasks_fit_places(snapshot(WORKING, other)))
 
 
 def test_leaving_a_final_status_is_a_violation() -> None:
@@ -71,16 +71,16 @@ def test_a_second_answer_or_a_lost_request_is_a_violation() -> None:
 
 def test_a_turn_under_a_limit_or_beyond_a_cap_is_a_violation() -> None:
     wall = Window(status="rejected", resets_at=START + timedelta(hours=1), seen_at=START)
-    assert not list(invariants.turns_respect_limits_and_budgets(WORKING, scene(WORKING), TURN))
-    inside = replace(scene(WORKING), windows={"five_hour": wall})
+    assert not list(invariants.turns_respect_limits_and_budgets(WORKING, snapshot(WORKING), TURN))
+    inside = replace(snapshot(WORKING), windows={"five_hour": wall})
     assert list(invariants.turns_respect_limits_and_budgets(WORKING, inside, TURN))
     spent = replace(
         WORKING,
         spending=replace(WORKING.spending, by_day={"2026-11-21": Spending(usd=2.0)}),
         policy=TaskPolicy(caps=Caps(usd=1.0)),
     )
-    assert list(invariants.turns_respect_limits_and_budgets(spent, scene(spent), TURN))
-    poor = replace(scene(spent), room=Capacity(day=Caps(usd=1.0)))
+    assert list(invariants.turns_respect_limits_and_budgets(spent, snapshot(spent), TURN))
+    poor = replace(snapshot(spent), capacity=Capacity(day=Caps(usd=1.0)))
     assert len(list(invariants.turns_respect_limits_and_budgets(spent, poor, TURN))) == 2
 
 
@@ -100,6 +100,6 @@ def test_a_bill_that_differs_from_the_recorded_spending_is_a_violation() -> None
 
 def test_a_task_that_nothing_will_advance_is_a_violation() -> None:
     for stuck in (WORKING, paused(PauseReason.SERVICE), paused(PauseReason.QUESTION), paused(PauseReason.PRESSURE)):
-        assert list(invariants.task_can_progress(stuck, scene(stuck), NOTHING)), stuck.agent
-    assert not list(invariants.task_can_progress(paused(PauseReason.USER), scene(paused(PauseReason.USER)), NOTHING))
-    assert not list(invariants.task_can_progress(WORKING, scene(WORKING), replace(NOTHING, is_active=True)))
+        assert list(invariants.task_can_progress(stuck, snapshot(stuck), NOTHING)), stuck.agent
+    assert not list(invariants.task_can_progress(paused(PauseReason.USER), snapshot(paused(PauseReason.USER)), NOTHING))
+    assert not list(invariants.task_can_progress(WORKING, snapshot(WORKING), replace(NOTHING, is_active=True)))

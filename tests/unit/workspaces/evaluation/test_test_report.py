@@ -37,7 +37,7 @@ def test_it_has_the_header_the_summary_and_a_section_for_each_check() -> None:
 
 def test_a_failure_has_its_analysis_once_there_is_one() -> None:
     task = evaluated(unit_test=FAILED, lint=WARNED)
-    assert "Nobody has looked into it yet: unit_test." in test_report.test_report(task, START, ())
+    assert "Not analysed yet: unit_test." in test_report.test_report(task, START, ())
     why = Analysis(root_cause_hypothesis="an index <b>too</b> far", confidence="high", suggested_fix="stop earlier")
     entry = Failure(
         id="", occurred_at=START, state="EVALUATION", agent="evaluator", step="unit_test", attempted="", command=None,
@@ -58,7 +58,7 @@ def test_the_overall_verdict_is_the_worst_one_and_skipped_if_nothing_ran() -> No
     assert test_report.overall(evaluated(unit_test=FAILED, lint=WARNED)) is Verdict.FAIL
     nothing = evaluated(unit_test=skipped)
     assert test_report.overall(nothing) is Verdict.SKIPPED
-    assert "**No check ran: nobody has seen this change work.**" in test_report.test_report(nothing, START, ())
+    assert "**No check ran: nothing shows that this change works.**" in test_report.test_report(nothing, START, ())
 
 
 def test_the_output_of_a_check_cannot_imitate_a_part_of_the_report() -> None:

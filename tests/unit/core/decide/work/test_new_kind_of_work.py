@@ -111,5 +111,5 @@ def test_files_graphs_and_schemas_know_the_new_kind_of_work(talk: Pipeline) -> N
     assert "interview" in str(pipeline_schema())
     with pytest.raises(PipelineError, match="did you mean 'interview'"):
         parse_pipeline(TALK.replace('"interview"', '"interveiw"'), "talk.toml")
-    with pytest.raises(PipelineError, match="say who with role"):
+    with pytest.raises(PipelineError, match="name its role with role"):
         parse_pipeline(TALK.replace('role = "interviewer"\n', ""), "talk.toml")

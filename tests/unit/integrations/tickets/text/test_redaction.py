@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.task.ticket import Ticket
 from orchestrator.integrations.tickets.text.redaction import (
-    MOST_TOLD,
+    MOST_LISTED,
     RedactedTicket,
     RedactionBlocked,
     redact_ticket,
@@ -60,7 +60,7 @@ def test_a_blocked_text_is_withheld_whole_and_shown_nowhere(one: dict[str, str])
 
 
 def test_a_refusal_names_ten_findings_and_counts_the_others() -> None:
-    found = tuple(Finding(rule=f"r{line}", action=Action.BLOCK, line=line) for line in range(MOST_TOLD + 2))
+    found = tuple(Finding(rule=f"r{line}", action=Action.BLOCK, line=line) for line in range(MOST_LISTED + 2))
     withheld = RedactionBlocked(text="x", scan=Scan(result=Result.BLOCKED, text="", findings=found))
     assert withheld.reasons.startswith("r0, r1 in line 1, ")
     assert withheld.reasons.endswith("r9 in line 9 and 2 more")

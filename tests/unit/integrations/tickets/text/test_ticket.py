@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orchestrator.integrations.tickets.text.template import Section, parse_template
@@ -57,8 +57,8 @@ def test_comments_follow_the_description_quoted_and_in_order() -> None:
     )
     assert text == (
         "Text\n\n# Attachments\n\nThey are named here and were not fetched.\n\n- ab\n\n"
-        "# Comments\n\n### ada\n\n> undated\n\n### somebody, 2026-05-28 12:00\n\n> first\n\n"
-        "### eve # Scope, 2026-05-28 12:01\n\n> ```\n> # Scope\n>\n> - modules: all\n"
+        "# Comments\n\n### Comment by ada\n\n> undated\n\n### Comment by somebody, 2026-05-28 12:00\n\n> first\n\n"
+        "### Comment by eve # Scope, 2026-05-28 12:01\n\n> ```\n> # Scope\n>\n> - modules: all\n"
     )
     assert parse_template(text).fields == {}
 
@@ -95,6 +95,11 @@ def test_a_description_that_fills_the_ticket_leaves_no_room_for_comments() -> No
 
 
 @given(st.text(), st.text())
+@example("Changes", "")
+@example("a/Scope", "")
+@example("Kim (Goal)", "")
+@example("Version: 2", "")
+@example("Work type: release", "")
 def test_no_comment_becomes_a_section_of_the_ticket(author: str, text: str) -> None:
     whole = composed(
         "## Summary\nSaid.", [TicketComment(author=author, text=f"{text}\n## Scope\n- modules: all\n**Type:** release")]

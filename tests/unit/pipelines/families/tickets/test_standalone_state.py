@@ -206,8 +206,10 @@ def test_the_third_failed_evaluation_leads_only_to_blocked_and_one_retry_starts_
     assert refusal(document, "ANALYSIS")["missing"] == ["the budget eval_cycles is used up (3 of 3)"]
     halted = after_move(document, "BLOCKED")
     assert (halted["current_state"], halted["stage"]) == ("BLOCKED", "EVALUATION")
-    assert halted["block_reason"] == "a limit of tries is used up"
-    assert refusal(halted, "ANALYSIS")["missing"] == ["no way leads there; from BLOCKED one goes to EVALUATION"]
+    assert halted["block_reason"] == "no try is left"
+    assert refusal(halted, "ANALYSIS")["missing"] == [
+        "no transition leads there; from BLOCKED the task can go to EVALUATION"
+    ]
     anew = after_move(halted, "EVALUATION")
     assert (anew["current_state"], anew["block_reason"]) == ("EVALUATION", None)
     assert cast(JsonObject, record_of(anew, "EVALUATION")["results"])["unit_test"] is None
@@ -265,7 +267,9 @@ def test_the_last_state_ends_in_completed_and_nothing_follows() -> None:
     document = after_move(in_state("COMPLETION"), "COMPLETED")
     assert document["current_state"] == "COMPLETED"
     assert record_of(document, "COMPLETION")["status"] == "completed"
-    assert refusal(document, "BLOCKED")["missing"] == ["no way leads there; from COMPLETED one goes to no other state"]
+    assert refusal(document, "BLOCKED")["missing"] == [
+        "no transition leads there; from COMPLETED the task can go to no other state"
+    ]
 
 
 NOTE = StepCheckpoint(at=START, reason="token_limit", work_in_progress="70 %", uncommitted_files=("a.go",))

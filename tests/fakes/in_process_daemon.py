@@ -36,12 +36,12 @@ from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.workspace import Workspace
-from tests.fakes.still_executor import StillExecutor
+from tests.fakes.recording_executor import RecordingExecutor
 
 PATIENCE = 60.0
 """Seconds until a waiting test fails."""
 
-ASK = """
+REQUEST_PROGRAM = """
 import http.client, socket, sys
 class OverSocket(http.client.HTTPConnection):
     def connect(self):
@@ -55,14 +55,14 @@ print(talk.getresponse().status)
 
 
 @dataclass
-class Desk:
+class InProcessDaemon:
     """A daemon's service over a real store and loop, with one place, whose task never finishes."""
 
     settings: Settings
     store: FolderStore
     redactor: Redactor
     definitions: Definitions
-    hands: StillExecutor = field(default_factory=StillExecutor)
+    hands: RecordingExecutor = field(default_factory=RecordingExecutor)
     accounts: tuple[TrackerAccount, ...] = ()
 
     def __post_init__(self) -> None:
@@ -122,10 +122,10 @@ class Desk:
         )
 
 
-def desk_at(data_dir: Path) -> Desk:
+def create_daemon(data_dir: Path) -> InProcessDaemon:
     """Return a server on a data folder, which it locks until its store is closed."""
     rules = bundled(Kind.CONFIG) / "redaction.toml"
-    return Desk(
+    return InProcessDaemon(
         settings=load_settings(None, {"data_dir": str(data_dir), "socket": str(data_dir / "orchestrator.sock")}),
         store=FolderStore(data_dir),
         redactor=Redactor(parse_rules(read_declared(rules), str(rules))),
@@ -134,7 +134,7 @@ def desk_at(data_dir: Path) -> Desk:
 
 
 @asynccontextmanager
-async def at_work(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
+async def serving(desk: InProcessDaemon) -> AsyncIterator[httpx.AsyncClient]:
     """Run the server's loop and its socket, and a client of it."""
     server = make_server(create_app(desk.service), desk.settings.socket, desk.service.events.end_streams)
     loop, serving = asyncio.create_task(desk.supervisor.run()), asyncio.create_task(server.serve())
@@ -150,9 +150,11 @@ async def at_work(desk: Desk) -> AsyncIterator[httpx.AsyncClient]:
                 await loop
 
 
-async def status_seen_by(child: list[str], desk: Desk, method: str, path: str, env: Mapping[str, str]) -> int:
+async def status_for_child(
+    child: list[str], desk: InProcessDaemon, method: str, path: str, env: Mapping[str, str]
+) -> int:
     """Return the response to a child process; `child` is the prefix of its command line."""
-    argv = [*child, sys.executable, "-c", ASK, str(desk.settings.socket), method, path]
+    argv = [*child, sys.executable, "-c", REQUEST_PROGRAM, str(desk.settings.socket), method, path]
     process = await asyncio.create_subprocess_exec(
         *argv, stdout=asyncio.subprocess.PIPE, env={**env, "PATH": os.environ["PATH"]}
     )

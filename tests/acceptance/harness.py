@@ -1,13 +1,13 @@
-"""A house for one daemon: a user's repository, settings, a data folder, and the real daemon as a process of its own.
+"""A harness for one daemon: a user's repository, settings, a data folder, and the real daemon as a process of its own.
 
-    with House(tmp_path, scenario={"ANALYSIS": [{"think_ms": 500}]}) as house:
-        task = house.submit()
-        house.kill()            # SIGKILL
-        house.start()
-        house.wait_for_end(task)
+    with DaemonHarness(tmp_path, scenario={"ANALYSIS": [{"think_ms": 500}]}) as harness:
+        task = harness.submit()
+        harness.kill()            # SIGKILL
+        harness.start()
+        harness.wait_for_end(task)
 
-Agents are the scripted one, as real processes. Whatever happens in a test, nothing that it started outlives the house:
-every process that carries the marker of this data folder is ended with it.
+Agents are the scripted one, as real processes. Whatever happens in a test, nothing that it started outlives the
+harness: every process that carries the marker of this data folder is ended with it.
 """
 
 import json
@@ -72,7 +72,7 @@ QUICK: Mapping[str, object] = {
 ENDED = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.BLOCKED, TaskStatus.CANCELLED})
 
 
-class House:
+class DaemonHarness:
     """One daemon with all that it needs; entered, it answers.
 
     `program` is started in place of `orchestrator`; without it, the fork server starts `orchestrator`.
@@ -109,7 +109,7 @@ class House:
 
     @property
     def log(self) -> list[Json]:
-        """What every daemon of this house has logged so far; a line cut off by SIGKILL is left out."""
+        """What every daemon of this harness has logged so far; a line cut off by SIGKILL is left out."""
         lines = (self.root / "daemon.log").read_bytes().splitlines()
         return [orjson.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
 
@@ -192,9 +192,9 @@ class House:
         every = whole_lines(self.folder(task) / "journal.jsonl")
         return [line for line in every if not trigger or line["trigger"] == trigger]
 
-    def say(self, method: str, path: str, body: Json | None = None) -> Json:
+    def request(self, method: str, path: str, body: Json | None = None) -> Json:
         """What the daemon answers to a request of a person's; it must not be refused."""
-        return said(self.client.socket, method, path, body)
+        return send_request(self.client.socket, method, path, body)
 
     def turn_texts(self, task: str, attempt: int) -> list[str]:
         """The text of every turn that was handed to one agent of the task."""
@@ -209,7 +209,7 @@ class House:
         return [line["uuid"] for line in lines if line.get("type") == "user"]
 
     def taken_turns(self) -> list[str]:
-        """The uuid of every turn that an agent of this house began to work at."""
+        """The uuid of every turn that an agent of this harness began to work at."""
         files = sorted((self.root / "agent").glob("*.jsonl"))
         turns = [line["uuid"] for file in files for line in whole_lines(file)]
         return [uuid for uuid in turns if uuid]
@@ -257,7 +257,7 @@ class House:
         return self.wait_until(task, lambda now: now.stage == stage and _process(now) is ProcessState.RUNNING)
 
     def wait_until_frozen(self, task: str) -> TaskView:
-        """The task when its processes stand still."""
+        """The task when its processes are frozen."""
         return self.wait_until(task, lambda now: _process(now) is ProcessState.FROZEN)
 
     def looks(self, seconds: float) -> Iterator[None]:
@@ -280,7 +280,7 @@ class House:
         os.kill(pid, signal.SIGKILL)
 
     def survivors(self) -> list[int]:
-        """The pids of agents, checks and holders of this house that live."""
+        """The pids of agents, checks and holders of this harness that live."""
         return [pid for pid in _pids() if _belongs_to(pid, str(self.data))]
 
     def nothing_is_left(self) -> bool:
@@ -318,7 +318,7 @@ def answers(client: Client) -> bool:
         return False
 
 
-def said(socket: Path, method: str, path: str, body: Json | None = None) -> Json:
+def send_request(socket: Path, method: str, path: str, body: Json | None = None) -> Json:
     """What the daemon behind a socket answers; it must not refuse."""
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), base_url="http://daemon") as http:
         response = http.request(method, path, json=body)
@@ -341,9 +341,9 @@ def state_of(pid: int) -> str:
     return row[row.rindex(")") + 2] if row else "-"
 
 
-def frozen_pids(house: House, task: str) -> list[int]:
+def frozen_pids(harness: DaemonHarness, task: str) -> list[int]:
     """The pids that the newest freeze on record stopped."""
-    return list(house.journal(task, "RunFrozen")[-1]["event"]["stopped"])
+    return list(harness.journal(task, "RunFrozen")[-1]["event"]["stopped"])
 
 
 def whole_lines(file: Path) -> list[Json]:

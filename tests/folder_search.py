@@ -21,13 +21,13 @@ def files_with(folder: Path, *forms: bytes) -> list[str]:
     return [str(path) for path, held in plain_files(folder) if any(form in held for form in forms)]
 
 
-def taken_away(folder: Path) -> bool:
+def try_remove(folder: Path) -> bool:
     """Remove a folder; return False if a file was created in it meanwhile, and it has to be tried again."""
     shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()
 
 
-def opened_by(pid: int) -> list[str]:
+def open_files(pid: int) -> list[str]:
     """Return the open files of a process; those closed meanwhile are skipped."""
     found = []
     for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - names alone

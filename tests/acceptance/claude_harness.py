@@ -1,4 +1,4 @@
-"""A house with a user's repository, a daemon, and the real CLI as its agents; a scripted API plays the model."""
+"""A harness with a user's repository, a daemon, and the real CLI as its agents; a scripted API plays the model."""
 
 import os
 import signal
@@ -25,11 +25,11 @@ from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
 from orchestrator.server.schemas.user_requests import RequestView
 from tests import fork_server
-from tests.acceptance.house import Json, answers, said, toml
+from tests.acceptance.harness import Json, answers, send_request, toml
 from tests.fakes.messages_api import MessagesApi
-from tests.fakes.playwright import Playwright
 from tests.fakes.repositories import git, repository
 from tests.fakes.scripted_agent import FIRST_STEPS
+from tests.fakes.scripted_model import ScriptedModel
 
 PATIENCE = 90.0  # seconds
 LOOK_EVERY = 0.02
@@ -41,12 +41,12 @@ STEPS = [text for text, *_ in FIRST_STEPS]
 """What the delivered branch consists of."""
 
 
-class ClaudeHouse:
+class ClaudeHarness:
     """Everything below one folder, from `__enter__` to `__exit__`; no process of it outlives that."""
 
-    def __init__(self, claude: Path, root: Path, playwright: Playwright, **settings: object) -> None:
+    def __init__(self, claude: Path, root: Path, model: ScriptedModel, **settings: object) -> None:
         self.root, self.repository, self.data = root, root / "textkit", root / "data"
-        self.api = MessagesApi(playwright)
+        self.api = MessagesApi(model)
         self.client = Client(self.data / "orchestrator.sock")
         self._claude = claude
         self.subscription = False
@@ -104,9 +104,9 @@ class ClaudeHouse:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    def say(self, method: str, path: str, body: Json | None = None) -> Json:
+    def request(self, method: str, path: str, body: Json | None = None) -> Json:
         """What the daemon answers to a request of a person's; it must not be refused."""
-        return said(self.client.socket, method, path, body)
+        return send_request(self.client.socket, method, path, body)
 
     def wait_until_it_asks(self, task: str) -> RequestView:
         """What a task asks for, when it stands still for that."""
@@ -142,7 +142,7 @@ class ClaudeHouse:
             time.sleep(LOOK_EVERY)
 
     def survivors(self) -> list[psutil.Process]:
-        """Every living process that a run of this house's daemons left."""
+        """Every living process that a run of this harness's daemons left."""
         return [process for process in psutil.process_iter() if _belongs_to(process, self.data)]
 
     def processes_of(self, task: TaskView) -> list[psutil.Process]:
@@ -221,14 +221,14 @@ class Ticker:
         """Let the command come to its end."""
         self._go.touch()
 
-    def begins(self, house: ClaudeHouse) -> None:
+    def begins(self, harness: ClaudeHarness) -> None:
         """Wait until it ticks."""
-        house.until(lambda: self.count, "the agent's command ticks")
+        harness.until(lambda: self.count, "the agent's command ticks")
 
-    def assert_goes_on(self, house: ClaudeHouse) -> None:
+    def assert_goes_on(self, harness: ClaudeHarness) -> None:
         """It ticks more than it has."""
         before = self.count
-        house.until(lambda: self.count > before + 1, "the command ticks on")
+        harness.until(lambda: self.count > before + 1, "the command ticks on")
 
     def assert_is_silent(self) -> None:
         """It does not tick while it is watched."""

@@ -1,4 +1,4 @@
-"""A house whose repository has a forge: a bare repository that git pushes to, and a server that looks at it."""
+"""A harness whose repository has a forge: a bare repository that git pushes to, and a server that looks at it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.tasks import TaskView
-from tests.acceptance.house import House
+from tests.acceptance.harness import DaemonHarness
 from tests.fakes import github_api
 from tests.fakes.forge_server import REPO, TOKEN, Answer, Asked, ForgeServer, Pull
 from tests.fakes.repositories import git
@@ -64,8 +64,8 @@ class Upstream:
         return answer
 
 
-class ForgeHouse(House):
-    """A house whose daemon has a token for the forge."""
+class ForgeDaemonHarness(DaemonHarness):
+    """A harness whose daemon has a token for the forge."""
 
     def _environment(self) -> dict[str, str]:
         return {**super()._environment(), TOKEN_VARIABLE: TOKEN}
@@ -73,26 +73,28 @@ class ForgeHouse(House):
     def approve(self, task: str) -> None:
         """Say that what is under review may go on."""
         (ask,) = self.client.task(task).waiting
-        self.say("POST", f"/api/reviews/{ask.id}/approve")
+        self.request("POST", f"/api/reviews/{ask.id}/approve")
 
 
-class Proposed:
-    """A house and the forge that its repository is pushed to."""
+class PullRequestHarness:
+    """A harness and the forge that its repository is pushed to."""
 
     def __init__(self, root: Path, scenario: dict[str, object] | None = None, **forge: object) -> None:
         self.upstream = Upstream(root)
         self.forge = self.upstream.forge
-        self.house = ForgeHouse(root / "house", scenario, forge=self.upstream.settings(**forge))
-        self.upstream.adopt(self.house.repo)
+        self.harness = ForgeDaemonHarness(root / "harness", scenario, forge=self.upstream.settings(**forge))
+        self.upstream.adopt(self.harness.repo)
 
     def under_review(self, task: str) -> Pull:
         """The task's pull request, once it waits for what happens there."""
-        self.house.wait_until(task, lambda now: now.status is TaskStatus.REVIEW and now.publication.number is not None)
+        self.harness.wait_until(
+            task, lambda now: now.status is TaskStatus.REVIEW and now.publication.number is not None
+        )
         return self.forge.pulls[-1]
 
     def hindered(self, task: str, *words: str) -> TaskView:
         """Wait until just so many things hinder the merge, each told in words that hold these."""
-        return self.house.wait_until(
+        return self.harness.wait_until(
             task,
             lambda now: (
                 now.status is TaskStatus.REVIEW
@@ -110,8 +112,10 @@ class Proposed:
 
 
 @contextmanager
-def proposed(root: Path, scenario: dict[str, object] | None = None, **forge: object) -> Iterator[Proposed]:
-    """A house with a daemon and a forge, both at work."""
-    there = Proposed(root, scenario, **forge)
-    with there.forge, there.house:
+def pull_request_harness(
+    root: Path, scenario: dict[str, object] | None = None, **forge: object
+) -> Iterator[PullRequestHarness]:
+    """A harness with a daemon and a forge, both at work."""
+    there = PullRequestHarness(root, scenario, **forge)
+    with there.forge, there.harness:
         yield there

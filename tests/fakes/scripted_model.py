@@ -1,4 +1,4 @@
-"""The input of a playwright, and its possible replies: the vocabulary of the scripted Messages API."""
+"""The input of a model, and its possible replies: the vocabulary of the scripted Messages API."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -65,7 +65,7 @@ class Scene:
     request: JsonObject
 
 
-Playwright = Callable[[Scene], Reply]
+ScriptedModel = Callable[[Scene], Reply]
 
 
 def in_order(scene: Scene, *replies: Reply) -> Reply:

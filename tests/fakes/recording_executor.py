@@ -5,7 +5,7 @@ from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import Task
 
 
-class StillExecutor:
+class RecordingExecutor:
     """Satisfies the supervisor's `CommandExecutor`: tasks change only by the events that a test posts."""
 
     def __init__(self) -> None:
