@@ -35,7 +35,7 @@ _IS_TEST = re.compile(
     r"(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)test_[^/]*$|[._-](?:test|spec)s?\.[^/.]*$|Tests?\.(?:java|kt|cs|swift)$"
 )
 _TEST = re.compile(
-    r"\s*(?:(?:async\s)?\s*def\stest|(?:it|test)(?:\.each)?\s?\(|func\sTest|@(?:Parameterized)?Test\b|#\[(?:tokio::)?test\]"
+    r"\s*+(?:(?:async\s++)?def\s++test|(?:it|test)(?:\.each)?\s?\(|func\sTest|@(?:Parameterized)?Test\b|#\[(?:tokio::)?test\]"
     r"|TEST(?:_F|_P)?\()"
 )
 _SKIP = re.compile(
