@@ -145,9 +145,12 @@ class FolderStore:
         return found
 
     def note_telemetry(self, task: Task) -> None:
-        """Write usage, progress and how far output was read into state.json. Raises OSError."""
+        """Write usage, progress and how far output was read into state.json. Raises OSError.
+
+        A file that another program wrote meanwhile stays for `foreign_edits`, which writes the same.
+        """
         live = self._open[task.id]
-        if live.before_migration is not None:
+        if live.before_migration is not None or not live.state.is_ours():
             return
         live.document = _without_agent(live.document)
         self._write_state(live, to_document(task))

@@ -141,6 +141,8 @@ class Supervisor:
         capacity, busy, paused_by = self.capacity, self.capacity.busy or self.shared.unchecked, self.shared.paused_by
         if busy != capacity.busy or paused_by != capacity.paused_by:
             capacity = replace(capacity, busy=busy, paused_by=paused_by)
+        if self.shared.is_probed(now):
+            capacity = replace(capacity, places=1)
         return SchedulerSnapshot(
             tasks=self._seen,
             ended=self.ended,
@@ -148,7 +150,7 @@ class Supervisor:
             now=now,
             windows=self.shared.windows,
             ended_today=self.shared.spent_on(now.date().isoformat()),
-            trouble=self.shared.trouble,
+            trouble=self.shared.trouble(now),
             model_of=self._lookups.model_of,
         )
 

@@ -13,26 +13,31 @@ from tests.acceptance.harness import DaemonHarness
 REFUSED = {"error": {"text": "Failed to authenticate: OAuth session expired", "status": 401}}
 
 
-def test_an_account_that_was_refused_is_tried_again_at_a_word_though_nothing_is_left_to_retry(tmp_path: Path) -> None:
+def test_one_refusal_of_the_account_stops_all_tasks_until_a_person_resumes_them(tmp_path: Path) -> None:
     with DaemonHarness(tmp_path, scenario={"ANALYSIS": [REFUSED]}) as harness:
         first, second = harness.submit(), harness.submit()
-        harness.wait_for_end(first, TaskStatus.BLOCKED)
+        harness.wait_until(first, lambda now: now.paused and now.run is None)
+        why = harness.client.why(first)
+        assert "OAuth session expired; it is tried again at" in why.facts[0]
+        assert "orchestrator resume --all" in why.next
+        assert harness.client.task(second).status is TaskStatus.PENDING
+        status = harness.client.status()
+        assert (status.health, "OAuth session expired" in (status.trouble or "")) == ("account", True)
+        assert harness.cli("resume", "--all").returncode == 0
+        assert harness.wait_for_end(first).failures.total == 0
+        harness.wait_until(second, lambda now: now.paused and now.run is None)
+        harness.request("POST", f"/api/tasks/{second}/cancel")
+        assert harness.nothing_is_left()
+
+
+def test_a_refused_account_is_tried_again_at_a_word_though_no_task_is_left_that_met_it(tmp_path: Path) -> None:
+    with DaemonHarness(tmp_path, scenario={"ANALYSIS": [REFUSED]}) as harness:
+        first, second = harness.submit(), harness.submit()
+        harness.wait_until(first, lambda now: now.paused and now.run is None)
         harness.request("POST", f"/api/tasks/{first}/cancel")
         assert "orchestrator resume --all" in harness.client.why(second).next
         harness.request("POST", "/api/resume")
-        harness.wait_for_end(second, TaskStatus.BLOCKED)
-
-
-def test_one_refusal_of_the_account_stops_the_others_until_a_person_has_tried_again(tmp_path: Path) -> None:
-    with DaemonHarness(tmp_path, scenario={"ANALYSIS": [REFUSED]}) as harness:
-        first, second = harness.submit(), harness.submit()
-        harness.wait_for_end(first, TaskStatus.BLOCKED)
-        assert "orchestrator resume --all" in harness.client.why(second).next
-        assert harness.client.task(second).status is TaskStatus.PENDING
-        harness.request("POST", f"/api/tasks/{first}/retry")
-        harness.wait_for_end(first)
-        harness.wait_for_end(second, TaskStatus.BLOCKED)
-        assert harness.client.task(second).agent.attempt == 1, "it began only when it was thought that all is well"
+        harness.wait_until(second, lambda now: now.agent.attempt == 1 and now.paused and now.run is None)
 
 
 class LoggedOut(ClaudeHarness):

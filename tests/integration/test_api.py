@@ -109,7 +109,7 @@ async def test_a_task_is_found_by_its_id_a_prefix_of_it_and_its_ticket_if_only_o
     assert (await client.get(f"/api/tasks/{one[:-1]}")).json()["id"] == one
     ambiguous = await client.get("/api/tasks/ABC")
     assert (ambiguous.status_code, len(ambiguous.json()["candidates"])) == (409, 2)
-    again = await submitted(client, daemon, ticket="ABC-1")
+    again = await submitted(client, daemon, ticket="ABC-1", again=True)
     assert (await client.get("/api/tasks/ABC-1")).status_code == 409
     await client.post(f"/api/tasks/{one}/cancel")
     assert (await client.get("/api/tasks/ABC-1")).json()["id"] == again

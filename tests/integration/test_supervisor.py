@@ -13,6 +13,7 @@ import pytest
 
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
+from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Shortage, ShortOf
 from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason
@@ -101,7 +102,8 @@ class SupervisorHarness:
         return self.supervisor.tasks[task_id]
 
     async def submitted(self, task_id: str, change: Callable[[Task], Task] = lambda task: task) -> Task:
-        task = await self.inbox.submit(events.TaskSubmitted(at=self.now, task=change(submitted(task_id))))
+        task = change(submitted(task_id, folder=str(self.store.files.path_of(task_id))))
+        task = await self.inbox.submit(events.TaskSubmitted(at=self.now, task=task))
         await self.settled()
         return task
 
@@ -515,3 +517,49 @@ async def test_a_bug_in_a_request_is_reported_to_the_requester_and_changes_nothi
             await harness.inbox.request("T-1", events.PauseRequested(at=harness.now))
         harness.undecidable.clear()
         assert harness.task("T-1") == before
+
+
+async def test_after_a_refusal_of_the_account_one_task_tries_it_again_and_its_success_frees_all(tmp_path: Path) -> None:
+    def refused(name: str) -> list[events.Event]:
+        failed = events.TurnFinished(
+            at=harness.now,
+            attempt=harness.task(name).agent.attempt,
+            outcome=events.TurnOutcome.FAILED,
+            reason="no credit",
+            error_class=ErrorClass.BILLING,
+            offset=harness.task(name).agent.read_offset + 1,
+        )
+        return [failed, events.AgentExited(at=harness.now, attempt=failed.attempt, code=1)]
+
+    def active() -> list[str]:
+        return [task.id for task in harness.supervisor.tasks.values() if task.holds_slot]
+
+    async with at_work(tmp_path, Capacity(places=2)) as harness:
+        await harness.with_agent("A")
+        await harness.with_agent("B")
+        await harness.submitted("C")
+        await harness.told("A", *refused("A"))
+        assert active() == ["B"]
+        assert harness.supervisor.snapshot().trouble is not None
+        assert "it is tried again at" in harness.supervisor.why(harness.task("A")).facts[0]
+        await harness.told("B", *refused("B"))
+        assert active() == []
+        harness.now += timedelta(minutes=10)
+        harness.inbox.wake()
+        await harness.settled()
+        assert active() == ["A"], "one task tries, though there are two slots"
+        harness.supervisor.check_clock()
+        await harness.told("A", events.RunStarted(at=harness.now, folder="agents/2", pid=8))
+        await harness.told("A", *refused("A"))
+        assert active() == []
+        harness.now += timedelta(minutes=20)
+        harness.inbox.wake()
+        await harness.settled()
+        (again,) = active()
+        harness.supervisor.check_clock()
+        attempt = harness.task(again).agent.attempt + 1
+        await harness.settled()
+        done = events.TurnFinished(at=harness.now, attempt=attempt, outcome=events.TurnOutcome.OK, offset=10**6)
+        await harness.told(again, events.RunStarted(at=harness.now, folder=f"agents/{attempt}", pid=9), done)
+        assert len(active()) == 2
+        assert harness.supervisor.snapshot().trouble is None

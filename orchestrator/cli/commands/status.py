@@ -55,7 +55,7 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
     up = f"pid {found.pid}, version {found.version}, up {duration(found.uptime_seconds)}"
     return [
         ("health", Text(found.health, style="green" if found.health == "ok" else "bold yellow")),
-        ("because", found.pressure),
+        ("because", found.pressure or found.trouble),
         ("paused", found.paused_by and f"all tasks, by {found.paused_by}, until orchestrator resume --all"),
         ("daemon", up),
         ("slots", f"{found.places_taken} of {found.places} taken"),

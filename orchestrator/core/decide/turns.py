@@ -34,6 +34,8 @@ SHORT_WAIT = timedelta(seconds=60)
 MOST_REQUESTS = 50
 """Requests in one visit of a stage; an agent that asks again and again would cost a turn each time."""
 SERVICE_ERRORS = frozenset({ErrorClass.THROTTLED, ErrorClass.OVERLOADED, ErrorClass.SERVER})
+ACCOUNT_ERRORS = frozenset({ErrorClass.AUTHENTICATION, ErrorClass.BILLING})
+"""Failures of a turn that every other task of the account would meet too."""
 
 
 def apply_turn_event(pipeline: Pipeline, task: Task, event: events.TurnEvent) -> Task:
@@ -277,6 +279,8 @@ def _on_failure(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> T
         return _wait_for_limit(pipeline, task, event)
     if event.error_class in SERVICE_ERRORS:
         return _wait_for_service(pipeline, task, event)
+    if event.error_class in ACCOUNT_ERRORS:
+        return _wait_for_account(pipeline, task, event)
     if event.error_class == ErrorClass.BUDGET and lifecycle.cap_reached(task) is not None:
         return pausing.park(lifecycle.next_turn(pipeline, task, event.at))
     if task.run is not None and task.run.process is ProcessState.PARKING:
@@ -315,6 +319,20 @@ def _wait_for_service(pipeline: Pipeline, task: Task, event: events.TurnFinished
     """Return the task paused while the model's service is overloaded, throttling or out of reach."""
     task = lifecycle.next_turn(pipeline, _count_wait(task, PauseReason.SERVICE), event.at)
     return replace(task, retry_at=back_off(event.at, task.agent.setbacks.limit_waits, task.policy.retry_delay))
+
+
+def _wait_for_account(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
+    """Return the task paused until the service accepts the account again; its session then goes on with another turn.
+
+    Its agent is ended, because a running one may have read the old login.
+    """
+    remedy = lifecycle.FOR_A_PERSON[ErrorClass(event.error_class or ErrorClass.AUTHENTICATION)]
+    task = pausing.park(lifecycle.next_turn(pipeline, task, event.at))
+    if not pausing.is_paused_by_daemon(task):
+        task = pausing.hold_for_account(task, PauseReason.SERVICE)
+    text = f"the service refused the account: {event.reason}; to fix it, {remedy}"
+    key = f"account-{task.agent.attempt}-{task.agent.turn.number}"
+    return pausing.add_notice(task, NoticeKind.LOGIN_MISSING, text, event.at, key)
 
 
 def _count_wait(task: Task, by: PauseReason) -> Task:

@@ -17,7 +17,7 @@ from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Subject, UserRequest, how_to_answer
 
 _FORGET = "; if the account may be used again before, orchestrator limits --forget"
-_AFTER_REPAIR = "fix that, then orchestrator resume --all; a new login is noticed without it"
+_AFTER_REPAIR = "fix that; it then continues by itself, or at once after orchestrator resume --all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,10 +63,16 @@ Windows = Mapping[str, Window]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountState:
-    """What is kept besides the tasks: the usage windows of the account, and who paused all tasks."""
+    """What is kept besides the tasks: the usage windows of the account, and who paused all tasks.
+
+    `refused` says why the service refused the account, `refusals` how often in a row, `probe_at` when the next turn
+    tries it again.
+    """
 
     windows: Windows = field(default_factory=dict)
     refused: str | None = None
+    refusals: int = 0
+    probe_at: datetime | None = None
     paused_by: str | None = None
 
 

@@ -38,6 +38,7 @@ class DaemonStatus:
     uptime_seconds: float
     settings: Settings
     capacity: Capacity
+    trouble: str | None
     places_taken: int
     free_bytes: int
     decisions: int
@@ -87,12 +88,13 @@ class StatusService:
         with_run = [task for task in tasks if task.run]
         running = await asyncio.to_thread(lambda: tuple(RunningTask(task, self.usage_of(task)) for task in with_run))
         return DaemonStatus(
-            health=_health(snapshot.capacity),
+            health=_health(snapshot),
             pid=os.getpid(),
             started_at=self.started_at,
             uptime_seconds=(self.clock() - self.started_at).total_seconds(),
             settings=settings,
             capacity=snapshot.capacity,
+            trouble=snapshot.trouble,
             places_taken=sum(task.holds_slot for task in tasks),
             free_bytes=shutil.disk_usage(settings.data_dir).free,
             decisions=self.supervisor.decisions,
@@ -108,7 +110,7 @@ class StatusService:
         limited, tasks = account_limit(snapshot), _in_order(snapshot)
         explained = await asyncio.to_thread(lambda: tuple((task, explain(task, snapshot)) for task in tasks[:limit]))
         return Overview(
-            health=_health(snapshot.capacity),
+            health=_health(snapshot),
             started_at=self.started_at,
             capacity=snapshot.capacity,
             places_taken=sum(task.holds_slot for task in tasks),
@@ -123,11 +125,16 @@ class StatusService:
         return Counter([*(task.status for task in snapshot.tasks), *self.supervisor.ended.values()])
 
 
-def _health(capacity: Capacity) -> str:
-    """Return whether tasks can start: ok, paused, pressure or draining."""
-    if capacity.draining:
-        return "draining"
-    return "pressure" if capacity.pressure else "paused" if capacity.paused_by else "ok"
+def _health(snapshot: SchedulerSnapshot) -> str:
+    """Return whether tasks can start: ok, draining, pressure, paused, or account if agents cannot use a model."""
+    capacity = snapshot.capacity
+    obstacles = {
+        "draining": capacity.draining,
+        "pressure": capacity.pressure,
+        "paused": capacity.paused_by,
+        "account": snapshot.trouble,
+    }
+    return next((name for name, obstacle in obstacles.items() if obstacle), "ok")
 
 
 def _in_order(snapshot: SchedulerSnapshot) -> list[Task]:

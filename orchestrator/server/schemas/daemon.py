@@ -30,9 +30,10 @@ class RunningView(View):
 
 
 class StatusView(View):
-    """The daemon's status: `health` is ok, paused, pressure or draining; sizes in bytes, times in seconds.
+    """The daemon's status: `health` is ok, draining, pressure, paused or account; sizes in bytes, times in seconds.
 
-    `queue` waits for a slot, `standing` is paused for another reason; `places` are the slots for tasks.
+    `trouble` says why agents cannot use a model. `queue` waits for a slot, `standing` is paused for another reason;
+    `places` are the slots for tasks.
     """
 
     health: str
@@ -46,6 +47,7 @@ class StatusView(View):
     places_taken: int
     pressure: str | None
     paused_by: str | None
+    trouble: str | None
     free_bytes: int
     free_space_floor: int
     decisions: int

@@ -61,6 +61,17 @@ def test_a_state_edited_while_the_daemon_runs_is_set_aside_and_restored(store: F
     assert opened_again(store) == LoadedTask(task=task)
 
 
+def test_telemetry_does_not_replace_a_state_that_was_edited_while_the_daemon_runs(store: FolderStore) -> None:
+    task = history(store)[-1]
+    edited = state_of(store).read_bytes().replace(b"main", b"evil")
+    state_of(store).write_bytes(edited)
+    seen = replace(task, agent=replace(task.agent, read_offset=12345))
+    store.note_telemetry(seen)
+    assert state_of(store).read_bytes() == edited
+    assert [edit.changed for edit in store.foreign_edits(seen)] == [("/base_branch",)]
+    assert orjson.loads(state_of(store).read_bytes())["agent"]["read_offset"] == 12345
+
+
 @pytest.mark.parametrize("content", [None, b""])
 def test_a_state_deleted_or_emptied_while_the_daemon_runs_is_restored(
     store: FolderStore, content: bytes | None

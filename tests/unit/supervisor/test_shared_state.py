@@ -62,21 +62,36 @@ def test_the_cost_of_ended_tasks_is_summed_by_day() -> None:
     assert account.spent_on("2026-11-22") == Spending()
 
 
+REFUSAL = "the service refused the account: no credit; it is tried again at 2026-11-21 22:05:00 UTC"
+
+
 @pytest.mark.parametrize("error", [ErrorClass.AUTHENTICATION, ErrorClass.BILLING])
-def test_a_refused_account_has_a_problem_until_a_user_retries_something(error: str) -> None:
+def test_a_refused_account_has_a_problem_until_a_turn_succeeds_or_a_user_retries_something(error: str) -> None:
     account = SharedState()
 
     def after(*happenings: Happening) -> str | None:
         for happening in happenings:
             account.on_decision(happening(a_task(), START))
-        return account.trouble
+        return account.trouble(START)
 
     assert after(finished("slow", error_class=ErrorClass.OVERLOADED), finished("no"), finished()) is None
-    refusal = "the service refused the account: no credit"
-    assert after(finished("no credit", error_class=error), alarm) == refusal
-    assert after(resume(PauseReason.SERVICE)) == refusal
+    assert after(finished("no credit", error_class=error), alarm) == REFUSAL
+    assert after(resume(PauseReason.SERVICE)) == REFUSAL
     assert after(resume()) is None
     assert after(finished("no credit", error_class=error), retry) is None
+    assert after(finished("no credit", error_class=error), finished()) is None
+
+
+def test_a_refused_account_is_tried_again_after_pauses_that_grow_to_an_hour() -> None:
+    account, now, pauses = SharedState(), START, []
+    for _ in range(6):
+        account.on_decision(finished("no credit", error_class=ErrorClass.BILLING)(a_task(), now))
+        assert account.probe_at is not None
+        pauses.append((account.probe_at - now).total_seconds() / 60)
+        before, now = account.probe_at - timedelta(seconds=1), account.probe_at
+        assert (account.trouble(before) is None, account.is_probed(before)) == (False, False)
+        assert (account.trouble(now), account.is_probed(now)) == (None, True)
+    assert pauses == [5, 10, 20, 40, 60, 60]
 
 
 def test_a_refusal_and_a_pause_of_everything_survive_a_restart_of_the_daemon() -> None:
@@ -85,7 +100,7 @@ def test_a_refusal_and_a_pause_of_everything_survive_a_restart_of_the_daemon() -
     account.pause("alice")
     assert account.unwritten
     anew.recall(account.kept)
-    assert (anew.trouble, anew.paused_by) == ("the service refused the account: no credit", "alice")
+    assert (anew.trouble(START), anew.paused_by) == (REFUSAL, "alice")
     anew.resume()
     assert anew.unwritten
     assert anew.kept == AccountState()
@@ -93,7 +108,7 @@ def test_a_refusal_and_a_pause_of_everything_survive_a_restart_of_the_daemon() -
 
 def test_a_missing_login_takes_precedence_over_any_refusal() -> None:
     account = SharedState(refused="no credit", logged_out="nobody is logged in")
-    assert account.trouble == "nobody is logged in"
+    assert account.trouble(START) == "nobody is logged in"
 
 
 def test_the_number_of_unknown_windows_is_bounded() -> None:

@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.core.decide.lifecycle import FOR_A_PERSON
-from orchestrator.core.task.agent import AgentStatus
+from orchestrator.core.decide.turns import ACCOUNT_ERRORS
+from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from tests.unit.playbook import (
     Playbook,
+    admitted,
     alarm,
     at,
     at_work,
@@ -19,6 +21,7 @@ from tests.unit.playbook import (
     looked,
     lost,
     pause,
+    resume,
     session,
     started,
     with_budget,
@@ -141,13 +144,22 @@ def test_a_failed_turn_without_retries_left_blocks_the_task_and_stops_the_agent(
     assert (play.task.status, play.task.block_reason) == (TaskStatus.BLOCKED, "ANALYSIS: refused")
 
 
-@pytest.mark.parametrize("error_class", sorted(FOR_A_PERSON))
+@pytest.mark.parametrize("error_class", sorted(FOR_A_PERSON.keys() - ACCOUNT_ERRORS))
 def test_an_error_that_a_retry_cannot_fix_blocks_the_task_at_once(error_class: str) -> None:
     play = (
         Playbook(at_work()) >> finished("not logged in", error_class=error_class) << "stop agents/1" << "tell blocked"
     )
     assert play.task.block_reason is not None
     assert play.task.block_reason.startswith("ANALYSIS: not logged in")
+
+
+@pytest.mark.parametrize("error_class", sorted(ACCOUNT_ERRORS))
+def test_a_task_whose_account_is_refused_waits_and_goes_on_in_its_session(error_class: str) -> None:
+    play = Playbook(at_work()) >> finished("no credit", error_class=error_class) << "stop agents/1"
+    play = play << "tell login_missing" >> exited
+    assert (play.task.status, play.task.agent.blocked_by) == (TaskStatus.IN_PROGRESS, PauseReason.SERVICE)
+    play = play >> resume(PauseReason.SERVICE) >> admitted << "wake in 0 s" >> alarm << "resume planner 2"
+    assert play.task.budgets["agent_retries"].used == 0
 
 
 def test_the_error_class_of_a_failed_turn_is_kept() -> None:

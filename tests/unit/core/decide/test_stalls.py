@@ -102,7 +102,7 @@ def test_a_blocked_stage_is_retried_with_all_retries_and_the_same_session() -> N
 
 
 def test_a_retry_waits_for_the_process_that_is_still_being_ended() -> None:
-    play = Playbook(at_work()) >> finished("no", error_class="billing") << "stop agents/1" << "tell blocked"
+    play = Playbook(at_work()) >> finished("no", error_class="model") << "stop agents/1" << "tell blocked"
     play = play >> retry >> admitted
     assert play.task.next_action is NextAction.STOP
     play = play >> exited << "resume planner 2"
