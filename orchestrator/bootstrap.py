@@ -41,6 +41,7 @@ CHECK_RESOURCES_SECONDS = 5.0
 FLUSH_TELEMETRY_SECONDS = 10.0
 REPORT_STATUS_SECONDS = 5.0
 CHECK_CLOCK_SECONDS = 60.0
+CHECK_FOLDERS_SECONDS = 5.0
 """How often these are done."""
 PR_SET_DUMPABLE = 4
 SAVE_SECONDS = 20.0
@@ -52,14 +53,21 @@ READY, STOPPING, STATUS = "READY=1", "STOPPING=1", "STATUS="
 
 @dataclass(frozen=True, slots=True)
 class SettingsSource:
-    """Where the settings come from: a function that reads them, and the file given with --config, if any."""
+    """Where the settings come from: a function that reads them, and the file given with --config, if any.
+
+    `config` is an absolute path, as changed files are reported.
+    """
 
     load: Callable[[], Settings]
     config: Path | None
 
     def folders(self) -> list[Path]:
         """Return the folders in which a changed file may change the settings."""
-        return [*config_folders(), *([self.config.absolute().parent] if self.config else [])]
+        return [*config_folders(), *([self.config.parent] if self.config else [])]
+
+    def definition_folders(self) -> list[Path]:
+        """Return the folders in which definitions may be created beside the settings."""
+        return [folder / kind for folder in config_folders() for kind in ("pipelines", "agents")]
 
 
 def serve(load: Callable[[], Settings], config: Path | None = None) -> int:
@@ -74,7 +82,8 @@ def serve(load: Callable[[], Settings], config: Path | None = None) -> int:
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # the tokens in our environment are not for other processes
     store = FolderStore(settings.data_dir)
     try:
-        return asyncio.run(_run(lambda: build_daemon(settings, store, redactor, config), SettingsSource(load, config)))
+        sources = SettingsSource(load, config.absolute() if config else None)
+        return asyncio.run(_run(lambda: build_daemon(settings, store, redactor, sources.config), sources))
     finally:
         store.close()
 
@@ -144,7 +153,8 @@ def _watch_files(daemon: Daemon, sources: SettingsSource, watch: Watch) -> None:
     def update() -> None:
         declared = daemon.settings.now.definition_folders()
         tasks = map(daemon.store.files.path_of, daemon.supervisor.tasks)
-        watch.look_at([*sources.folders(), *declared.pipelines, *declared.roles, *tasks])
+        own = (*sources.folders(), *sources.definition_folders())
+        watch.look_at([*own, *declared.pipelines, *declared.roles, *tasks])
 
     def update_if_changed() -> None:
         nonlocal known
@@ -155,7 +165,7 @@ def _watch_files(daemon: Daemon, sources: SettingsSource, watch: Watch) -> None:
 
     update_if_changed()
     daemon.supervisor.listen(lambda _task, _event: update_if_changed())
-    daemon.timers.ring_every("folders", CHECK_CLOCK_SECONDS, update)  # a folder of definitions may have been created
+    daemon.timers.ring_every("folders", CHECK_FOLDERS_SECONDS, update)  # one that was missing may have been created
 
 
 def _on_change(daemon: Daemon, sources: SettingsSource, paths: set[Path]) -> None:

@@ -17,7 +17,7 @@ Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["json", "console"]
 
 LONGEST = 10_000
-"""Characters of a text on a console."""
+"""Characters of a text in a line; what is redacted is twice as long, so that no secret is cut and so missed."""
 SHORT, KEPT_TEXTS = 100, 1000
 """Characters of texts whose redacted form is kept, and how many: events, stages and tasks are named again and again."""
 _PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
@@ -57,7 +57,10 @@ def start_logging(
     redact_short = lru_cache(KEPT_TEXTS)(redact)
 
     def redacted(text: str) -> str:
-        return redact_short(text) if len(text) <= SHORT else redact(text)
+        if len(text) <= SHORT:
+            return redact_short(text)
+        fit = redact(text[: 2 * LONGEST])
+        return fit if len(fit) <= LONGEST else f"{fit[: LONGEST - 1]}…"
 
     def redact_texts(_: object, __: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
         return {key: redacted(value) if isinstance(value, str) else value for key, value in event.items()}

@@ -6,12 +6,15 @@ whole; an error is traced back to the layer that set the value, so that its mess
 """
 
 import os
+import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
-from pydantic import BaseModel, ByteSize, Field, ValidationError
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as SourceError
 
@@ -56,8 +59,9 @@ def _data_dir() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state") / "orchestrator"
 
 
-def _runtime_dir(otherwise: Path) -> Path:
-    return Path(os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0] or otherwise)
+def _socket(known: Mapping[str, Path]) -> Path:
+    """Return the socket in the runtime directory given by systemd, else in the data folder."""
+    return Path(os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0] or known["data_dir"]) / "orchestrator.sock"
 
 
 class LogSettings(SettingsSection):
@@ -77,7 +81,7 @@ class Settings(BaseSettings):
     )
 
     data_dir: WholePath = Field(default_factory=_data_dir)
-    socket: WholePath = Field(default_factory=lambda known: _runtime_dir(known["data_dir"]) / "orchestrator.sock")
+    socket: WholePath = Field(default_factory=_socket)
     isolation: Literal["auto", "bubblewrap", "none"] = "auto"
     max_agents: int = Field(default=1, ge=1, le=1000)
     checkpoint_every: Seconds = 600.0
@@ -178,6 +182,49 @@ def load_settings(config: Path | None = None, options: Mapping[str, object] | No
     except ValidationError as error:
         problems = [_problem(layers, found["loc"], found["type"], found["msg"]) for found in error.errors()]
         raise SettingsError(problems) from error
+
+
+class Places(BaseModel):
+    """The settings that a command needs to find the daemon and its data."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True)
+
+    data_dir: WholePath = Field(default_factory=_data_dir)
+    socket: WholePath = Field(default_factory=_socket)
+
+
+def load_places(config: Path | None = None, options: Mapping[str, object] | None = None) -> Places:
+    """Return where the daemon and its data are, even if other settings are wrong.
+
+    Of a file that is not TOML, the lines count that set them. Raises SettingsError if they are wrong themselves, or if
+    a file cannot be read.
+    """
+    values: dict[str, object] = {}
+    try:
+        for path in _files(config):
+            values |= _places_in(read_declared(path))
+    except DefinitionError as error:
+        raise SettingsError(error.problems) from error
+    given = {name.upper(): value for name, value in os.environ.items()}
+    values |= {key: given[name] for key in Places.model_fields if (name := f"{PREFIX}{key.upper()}") in given}
+    try:
+        return Places.model_validate(values | dict(options or {}))
+    except ValidationError as error:
+        problems = [Problem(source=".".join(map(str, one["loc"])), text=one["msg"]) for one in error.errors()]
+        raise SettingsError(problems) from error
+
+
+def _places_in(text: str) -> dict[str, object]:
+    """Return the values of a settings file that say where the daemon and its data are."""
+    try:
+        values = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        before_tables = takewhile(lambda line: not line.lstrip().startswith("["), text.splitlines())
+        values = {}
+        for line in before_tables:
+            with suppress(tomllib.TOMLDecodeError, RecursionError):
+                values |= tomllib.loads(line)
+    return {key: value for key, value in values.items() if key in Places.model_fields}
 
 
 def environment() -> dict[str, str]:

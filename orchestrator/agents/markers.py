@@ -54,7 +54,7 @@ _TASK: Final = re.compile(r" {0,3}===[ \t]+CUSTOM TASK COMPLETE[ \t]+===[ \t]*")
 _VERIFICATION: Final = re.compile(rf" {{0,3}}===[ \t]+{VERIFICATION}[ \t]+===[ \t]*")
 
 _FIELD: Final = re.compile(r" {0,3}([A-Za-z_]{1,20}):[ \t]*(.*)", re.DOTALL)
-_FENCE: Final = re.compile(r"[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?(`{3,}(?!.*`)|~{3,}).*", re.DOTALL)
+_FENCE: Final = re.compile(r"[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?(`{3,}+(?!.*`)|~{3,}).*", re.DOTALL)
 _FENCE_END: Final = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*")
 _JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"?')
 

@@ -62,10 +62,10 @@ SHAPES: Final[Mapping[str, str]] = {
 }
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-ITEM: Final = re.compile(r"[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+(.*)")
+ITEM: Final = re.compile(r"[ \t]*+(?:[-*•]|\d{1,2}[.)])[ \t]++(.*)")
 _INLINE: Final = re.compile(r"\[(.*)\]", re.DOTALL)
 _PIECE: Final = re.compile(r"""\s*("[^"]*"|'[^']*'|[^,]+)""")
-_FENCED: Final = re.compile(r"\s*(?:```|~~~)[^\n]*\n(.*)\n\s*(?:```|~~~)\s*", re.DOTALL)
+_FENCED: Final = re.compile(r"(?:```|~~~)[^\n]*\n(.*)\n[ \t]*+(?:```|~~~)", re.DOTALL)
 _BIDIRECTIONAL: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _QUOTED: Final = re.compile(r"`([^`]+)`")
 _YES_AND_NO: Final = {"true": True, "yes": True, "false": False, "no": False}
@@ -89,7 +89,7 @@ def read_fields(name: str, fields: JsonObject) -> AgentMessage:
 
 def read_json(name: str, body: str) -> AgentMessage:
     """Return what a message of this name says whose body is one JSON object, in a code fence or not."""
-    fenced = _FENCED.fullmatch(body)
+    fenced = _FENCED.fullmatch(body.strip())
     try:
         value: Json = json.loads(fenced[1] if fenced else body)
     except (ValueError, RecursionError) as error:

@@ -14,7 +14,7 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.client import Client, DaemonUnreachable
 from orchestrator.server.schemas.base import View
-from orchestrator.settings import Settings, load_settings
+from orchestrator.settings import Places, Settings, SettingsError, load_places, load_settings
 
 T = TypeVar("T")
 V = TypeVar("V", bound=View)
@@ -56,12 +56,28 @@ class CliContext:
 
     def settings(self) -> Settings:
         """Return the settings, overridden by the options. Raises SettingsError."""
-        given: Mapping[str, Path | None] = {"data_dir": self.data_dir, "socket": self.socket}
-        return load_settings(self.config, {name: str(path) for name, path in given.items() if path is not None})
+        return load_settings(self.config, self._options())
+
+    def places(self) -> Places:
+        """Return where the daemon and its data are; another setting that is wrong is only remarked on.
+
+        Raises SettingsError if these settings are wrong themselves.
+        """
+        try:
+            settings = self.settings()
+        except SettingsError as error:
+            places = load_places(self.config, self._options())
+            note(f"the settings are wrong, which `orchestrator check` shows; going on without them: {error}")
+            return places
+        return Places(data_dir=settings.data_dir, socket=settings.socket)
 
     def client(self) -> Client:
         """Return a client of the daemon."""
-        return Client(self.settings().socket)
+        return Client(self.places().socket)
+
+    def _options(self) -> Mapping[str, object]:
+        given: Mapping[str, Path | None] = {"data_dir": self.data_dir, "socket": self.socket}
+        return {name: str(path) for name, path in given.items() if path is not None}
 
 
 def context_of(context: typer.Context) -> CliContext:

@@ -20,6 +20,7 @@ from orchestrator.daemon.summary import BLOCKED_FILE, SUMMARY_FILE, Change, bloc
 from orchestrator.errors import OrchestratorError
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation import test_report
+from orchestrator.workspaces.evaluation.attention import look_first
 from orchestrator.workspaces.evaluation.check_file import changed_on_branch
 from orchestrator.workspaces.workspace import Workspace
 
@@ -39,12 +40,14 @@ def change_of(workspace: Workspace, task: Task) -> Change:
         return Change(size="nothing was committed")
     try:
         size = workspace.diff_stat(task.id, task.source.base_commit, task.source.head)
-        differ = changed_on_branch(workspace.git_of(task.id), task.source.base_commit, task.source.head)
+        git = workspace.git_of(task.id)
+        differ = changed_on_branch(git, task.source.base_commit, task.source.head)
+        first = look_first(git, task.source.base_commit, task.source.head, task.evaluation.checks)
     except (OrchestratorError, OSError) as error:
         log.warning("change_not_measured", task=task.id, error=str(error))
         return Change(size="unknown: its commits cannot be read")
     words = f"{size.files} files, {size.added} lines added, {size.removed} removed"
-    return Change(size=words, checks_differ=differ)
+    return Change(size=words, checks_differ=differ, look_first=first)
 
 
 @dataclass(slots=True)
@@ -92,7 +95,8 @@ class Reports:
         if known.report == report:
             return
         concluded = known.since if known.report and known.since and known.report[0] == number else at
-        if self._write(task, {name: test_report.test_report(task, concluded) for name in self._names(task)}):
+        text = test_report.test_report(task, concluded, self._change_of(task).look_first)
+        if self._write(task, dict.fromkeys(self._names(task), text)):
             known.report, known.since = report, concluded
 
     def _write_summary(self, task: Task) -> None:

@@ -16,6 +16,7 @@ from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.progress import Step
 from orchestrator.core.task.task import Task
 from orchestrator.redaction.display import as_code, inert
+from orchestrator.workspaces.evaluation.test_report import look_first
 
 SUMMARY_FILE, BLOCKED_FILE = "summary.md", "BLOCKED-summary.md"
 LAST_FAILURES = 3
@@ -24,10 +25,13 @@ _PIPE = "\\|"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """How large a change is, in words, and whether it changes the file that declares its checks."""
+    """How large a change is, in words; whether it changes the file that declares its checks; and what it changes of all
+    that judges it.
+    """
 
     size: str
     checks_differ: bool = False
+    look_first: tuple[str, ...] = ()
 
 
 def summary(task: Task, change: Change) -> str:
@@ -36,6 +40,7 @@ def summary(task: Task, change: Change) -> str:
     parts = [
         f"# {task.ticket.key}: {inert(task.title)}",
         *([_closing(task)] if has_ended(task) else []),
+        *look_first(change.look_first),
         _facts(task, change.size),
         "## Steps\n\n" + ("\n".join(_steps(task.steps)) or "None."),
         "## Checks\n\n" + _checks(task, change.checks_differ),

@@ -9,18 +9,22 @@ look Latin are left as they are.
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, chain
 
 _CONTROLS = "".join(map(chr, (*range(0x09), *range(0x0E, 0x20), 0x7F)))
 _IGNORED = (
-    r"\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    r"\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\xad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     r"\u2060-\u206f\u20d0-\u20ff\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
 )
 _ESCAPE_SEQUENCE = r"\x1b\[[0-?]{0,32}[ -/]{0,4}[@-~]"
 """Colours and cursor movements of terminals (ECMA-48 §5.4)."""
+_LONGEST_SEQUENCE = 39
+_SECTION = 64 * 1024
+"""Characters that one call looks at, so that no call holds the interpreter for long."""
 
-_UNSEEN = re.compile(f"{_ESCAPE_SEQUENCE}|[{_IGNORED}]")
+_UNSEEN = re.compile(f"({_ESCAPE_SEQUENCE}|\x1b|[{_IGNORED}]++)")
 _MISLEADING = re.compile(
     rf"{_ESCAPE_SEQUENCE}|[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     r"\U000e0000-\U000e0fff]"
@@ -37,8 +41,7 @@ _PLAINEST = {
     for code in chain.from_iterable(range(first, end) for first, end in _COMPATIBLE)
     if len(plain := unicodedata.normalize("NFKC", chr(code))) == 1 and plain.isascii()
 }
-_ASCII = re.compile(r"[\x00-\x7f]+")
-_SUSPECT = re.compile(f"[{_IGNORED}{''.join(map(chr, _PLAINEST))}]")
+_SUSPECT = re.compile(f"[\x1b{_IGNORED}{''.join(map(chr, _PLAINEST))}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,32 @@ class CleanText:
 
 def clean_unicode(text: str) -> CleanText | None:
     """Return a text in its plainest form, None if it is that already."""
-    beyond_ascii = "" if text.isascii() else "".join(set(_ASCII.sub("", text)))
-    if not _SUSPECT.search(beyond_ascii) and not any(control in text for control in _CONTROLS):
+    if text.isascii() and not any(control in text for control in _CONTROLS):
         return None
-    spans = [match.span() for match in _UNSEEN.finditer(text)]
-    kept = _UNSEEN.sub("", text).translate(_PLAINEST)
-    gaps = tuple(accumulate(end - start for start, end in spans))
-    before = (0, *gaps)
-    return CleanText(kept, tuple(start - gap for (start, _), gap in zip(spans, before, strict=False)), gaps)
+    if not _SUSPECT.search("".join(set(text))):
+        return None
+    kept: list[str] = []
+    widths: list[int] = []
+    removed: list[int] = []
+    for section in _sections(text):
+        parts = _UNSEEN.split(section)
+        kept.append("".join(parts[::2]).translate(_PLAINEST))
+        widths += map(len, parts[::2])
+        removed += map(len, parts[1::2])
+        removed.append(0)
+    return CleanText("".join(kept), tuple(accumulate(widths)), tuple(accumulate(removed)))
+
+
+def _sections(text: str) -> Iterator[str]:
+    """Yield the text in pieces; none ends within an escape sequence, because ESC never occurs inside one."""
+    start = 0
+    while start < len(text):
+        end = start + _SECTION
+        if end < len(text):
+            escape = text.rfind("\x1b", end - _LONGEST_SEQUENCE, end)
+            end = escape if escape > 0 else end
+        yield text[start:end]
+        start = end
 
 
 def remove_disguise(text: str) -> str:

@@ -1,9 +1,9 @@
 """How provided values look in what an agent writes, and what replaces them.
 
-A value is recognised as it is, escaped in JSON once and twice, percent-encoded, and in base64, also within other text.
-It is not recognised in parts, reversed, in hexadecimal, compressed, or in base64 broken into lines: an agent that wants
-to leak a value can. For a value of several lines, each sufficiently long line is recognised, so that a file is masked
-however it is displayed.
+A value is recognised as it is, escaped in JSON once and twice, percent-encoded, in hexadecimal, and in base64, also
+within other text. In what a branch adds, `names_in` also finds it in UTF-16, and any of these forms broken into lines.
+It is not recognised in parts, reversed or compressed: an agent that wants to leak a value can. For a value of several
+lines, each sufficiently long line is recognised, so that a file is masked however it is displayed.
 
 A value is not masked if it is too short, or if it occurs in every line of an agent's output anyway, such as a number or
 a word of the protocol: lines of JSON have to remain valid.
@@ -20,6 +20,7 @@ SHORTEST_LINE = 16
 """Characters of a value, and of one line of a value that has several."""
 _BETWEEN_STRINGS = re.compile(r"(?:[\s{}\[\],:0-9eE+.\-]|true|false|null)*")
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|PRIVATE|AUTH|DSN|CERT|PIN$", re.IGNORECASE)
+_BLANK = b" \t\r\n"
 _LOGIN = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _WORDS = (
@@ -91,8 +92,19 @@ def masks_of(values: Mapping[str, str]) -> Masks:
 
 
 def names_in(content: bytes, values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of the values that occur in a content, in any form that is known."""
-    return tuple(name for name, value in values.items() if any(form.encode() in content for form in forms(value)))
+    """Return the names of the values that occur in a content, in any form that is known, also in UTF-16 or broken into
+    lines.
+    """
+    joined = content.translate(None, delete=_BLANK)
+    return tuple(name for name, value in values.items() if _occurs(forms(value), content, joined))
+
+
+def _occurs(known: tuple[str, ...], content: bytes, joined: bytes) -> bool:
+    """Return whether a form of a value is in a content, or, if it is long, in the content without blank space."""
+    if any(form.encode(code) in content for form in known for code in ("utf-8", "utf-16-le", "utf-16-be")):
+        return True
+    whole = (form.encode().translate(None, delete=_BLANK) for form in known)
+    return any(len(form) >= SHORTEST_LINE and form in joined for form in whole)
 
 
 def forms(value: str) -> tuple[str, ...]:
@@ -112,7 +124,8 @@ def _pieces(value: str) -> list[str]:
 def _forms(piece: str) -> list[str]:
     once = [_escaped(piece, only_ascii=only_ascii) for only_ascii in (False, True)]
     twice = [_escaped(form, only_ascii=False) for form in once]
-    return [piece, *once, *twice, _percent_encoded(piece), *_in_base64(piece.encode())]
+    digits = piece.encode().hex()
+    return [piece, *once, *twice, _percent_encoded(piece), digits, digits.upper(), *_in_base64(piece.encode())]
 
 
 def _escaped(text: str, *, only_ascii: bool) -> str:

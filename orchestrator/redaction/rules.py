@@ -3,11 +3,12 @@
 Every expression is tried on the whole text, and on its plainest form (`clean_unicode`) if that differs. A single match
 of a blocking rule blocks the whole text. Otherwise overlapping matches are masked as one, under the name of the
 longest, then of the earliest, then of the rule declared first, so that no part of a secret remains. A text over 1 MiB
-is refused without being scanned. Expressions must be linear in the text's length; those that ship are measured against
-hostile texts.
+is refused without being scanned, and so is one with more than `MOST_SECRETS` matches. So the time is linear in the
+text's length for any text and any rule; see `expressions`.
 
-Not found: encoded secrets (base64, percent-encoding, archives) other than private keys; secrets broken over several
-lines, other than the header of a private key; and secrets in look-alike letters of other alphabets.
+Not found: encoded secrets (base64, hexadecimal, percent-encoding, archives) other than private keys; secrets broken
+over several lines, other than the header of a private key; and secrets in look-alike letters of other alphabets. A text
+in UTF-16 that is read as UTF-8 has a zero byte beside each letter, which the plainest form leaves out.
 """
 
 import math
@@ -16,10 +17,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 from orchestrator.formats.table import DefinitionError, Table, nearest
 from orchestrator.formats.toml import read_toml
 from orchestrator.redaction.display import clean_unicode
+from orchestrator.redaction.expressions import Expression, Span
 
 LARGEST_TEXT = 1024 * 1024
 """Bytes of UTF-8."""
@@ -27,8 +30,15 @@ LARGEST_TEXT = 1024 * 1024
 TOO_LARGE = "payload_too_large"
 """Used in a finding instead of a rule's id if the text was refused without being scanned."""
 
+MOST_SECRETS = 10_000
+TOO_MANY = "too_many_secrets"
+"""Used in a finding instead of a rule's id if a text has more matches than this, of rules that mask or block."""
+_MOST_WARNINGS = 1000
+"""Matches of one rule that only warns; what is found later adds nothing."""
+_MOST_MEASURED = 4096
+"""Bytes of a secret whose entropy is measured."""
+
 _RULE_ID = re.compile(r"[a-z][a-z0-9_]*")
-_SECRET = "secret"  # noqa: S105 - the name of a group
 
 
 class Action(StrEnum):
@@ -47,53 +57,44 @@ class Result(StrEnum):
     BLOCKED = "BLOCKED"
 
 
-Span = tuple[int, int]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """What one kind of secret looks like, and what is done about it.
 
-    Every match begins with one of `begins`, or, if a rule has none, occurs in a text that contains one of `needs`; both
-    are lower case and match any case. The secret is the group of that name, or the whole match if there is no such
-    group. It counts only if its entropy reaches `min_entropy` (Shannon, in bits per character) and it does not fully
-    match `unless`.
+    A match occurs only in a text that contains one of `needs`, which are lower case and match any case. The secret is
+    the first group of `pattern` that took part in the match, or the whole match. It counts only if it has at most
+    `longest` bytes, its entropy reaches `min_entropy` (Shannon, in bits per byte), it does not fully match `unless`,
+    and `not_where` does not match where the match begins.
     """
 
     id: str
     action: Action
-    pattern: re.Pattern[str]
-    begins: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-    unless: re.Pattern[str] | None = None
+    pattern: Expression
+    needs: tuple[bytes, ...] = ()
+    not_where: Expression | None = None
+    unless: Expression | None = None
     min_entropy: float = 0.0
+    longest: int = LARGEST_TEXT
 
-    def spans(self, text: str, lowered: str) -> list[Span]:
-        """Return where in the text its secrets are; `lowered` is the same text in lower case, of the same length."""
-        for fixed in self.begins or self.needs or ("",):
+    def may_match(self, lowered: bytes) -> bool:
+        """Return whether a content can have a match at all; it is given in lower case."""
+        for fixed in self.needs:
             if fixed in lowered:
-                break
-        else:
-            return []
-        matches = self._by_beginning(text, lowered) if self.begins else self.pattern.finditer(text)
-        named = _SECRET in self.pattern.groupindex
-        spans = (match.span(_SECRET if named and match[_SECRET] else 0) for match in matches)
-        return [(start, end) for start, end in spans if self._counts(text[start:end])]
+                return True
+        return not self.needs
 
-    def _by_beginning(self, text: str, lowered: str) -> Iterator[re.Match[str]]:
-        """Search for the fixed prefixes first, which is far faster than any expression."""
-        for begin in self.begins:
-            at = lowered.find(begin)
-            while at >= 0:
-                match = self.pattern.match(text, at)
-                if match:
-                    yield match
-                at = lowered.find(begin, match.end() if match else at + 1)
+    def spans(self, content: bytes) -> Iterator[Span]:
+        """Yield where in a content its secrets are, in order."""
+        for begin, (start, end) in self.pattern.find(content):
+            if self._counts(content, begin, content[start:end]):
+                yield start, end
 
-    def _counts(self, secret: str) -> bool:
-        if self.unless is not None and self.unless.fullmatch(secret):
+    def _counts(self, content: bytes, begin: int, secret: bytes) -> bool:
+        if len(secret) > self.longest or (self.unless is not None and self.unless.matches(secret)):
             return False
-        return not self.min_entropy or _entropy(secret) >= self.min_entropy
+        if self.not_where is not None and self.not_where.matches_at(content, begin):
+            return False
+        return not self.min_entropy or _entropy(secret[:_MOST_MEASURED]) >= self.min_entropy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,16 +172,15 @@ def _rule(table: Table) -> Rule:
     actions = {action.value: action for action in Action}
     if action and action not in actions:
         table.note("action", f"unknown action {action!r}; {nearest(action, actions)}")
-    if table.has("begins") and table.has("needs"):
-        table.note("needs", "begins already says what a match needs; leave needs out")
     rule = Rule(
         id=name,
         action=actions.get(action, Action.BLOCK),
         pattern=_expression(table, "pattern"),
-        begins=_fixed(table, "begins"),
-        needs=_fixed(table, "needs"),
+        needs=tuple(text.encode() for text in _fixed(table, "needs")),
+        not_where=_expression(table, "not_where") if table.has("not_where") else None,
         unless=_expression(table, "unless") if table.has("unless") else None,
         min_entropy=table.number("min_entropy", default=0.0),
+        longest=table.whole("longest", at_least=1, default=LARGEST_TEXT),
     )
     table.done()
     return rule
@@ -194,25 +194,26 @@ def _fixed(table: Table, name: str) -> tuple[str, ...]:
     return texts
 
 
-def _expression(table: Table, name: str) -> re.Pattern[str]:
+def _expression(table: Table, name: str) -> Expression:
     text = table.text(name)
     try:
-        expression = re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
-        table.note(name, f"{name} is not a regular expression: {error}")
-        return re.compile("")
-    if expression.match(""):
+        expression = Expression(text)
+    except ValueError as error:
+        table.note(name, f"{name} is not a regular expression that RE2 accepts: {error}")
+        return Expression("")
+    if expression.is_empty():
         table.note(name, f"{name} matches the empty string, so it would match everywhere")
     return expression
 
 
 def _scan(text: str, rules: Sequence[Rule]) -> Scan:
     if len(text) > LARGEST_TEXT or len(text.encode("utf-8", "surrogatepass")) > LARGEST_TEXT:
-        refused = Finding(rule=TOO_LARGE, action=Action.BLOCK, line=0)
-        return Scan(result=Result.BLOCKED, text="", findings=(refused,))
+        return _refused(TOO_LARGE)
     found: dict[Action, list[tuple[str, Span]]] = {action: [] for action in Action}
     for rule, span in _matches(text, rules):
         found[rule.action].append((rule.id, span))
+        if len(found[Action.BLOCK]) + len(found[Action.REDACT]) > MOST_SECRETS:
+            return _refused(TOO_MANY)
     if blocking := found[Action.BLOCK]:
         return Scan(result=Result.BLOCKED, text="", findings=_findings(text, blocking, Action.BLOCK))
     masks = _masks(found[Action.REDACT])
@@ -223,21 +224,38 @@ def _scan(text: str, rules: Sequence[Rule]) -> Scan:
     )
 
 
+def _refused(reason: str) -> Scan:
+    return Scan(result=Result.BLOCKED, text="", findings=(Finding(rule=reason, action=Action.BLOCK, line=0),))
+
+
 def _matches(text: str, rules: Sequence[Rule]) -> Iterator[tuple[Rule, Span]]:
-    lowered = _lowered(text)
-    for rule in rules:
-        for span in rule.spans(text, lowered):
-            yield rule, span
+    yield from _matches_as_is(text, rules)
     if (plain := clean_unicode(text)) is not None:
-        lowered = _lowered(plain.text)
-        for rule in rules:
-            for span in rule.spans(plain.text, lowered):
-                yield rule, plain.origin(*span)
+        for rule, span in _matches_as_is(plain.text, rules):
+            yield rule, plain.origin(*span)
 
 
-def _lowered(text: str) -> str:
-    """Return the text in lower case at the same length: İ is the one letter whose lower case is two characters."""
-    return text.replace("\u0130", "I").lower()
+def _matches_as_is(text: str, rules: Sequence[Rule]) -> Iterator[tuple[Rule, Span]]:
+    """Yield what the rules match in a text, as positions in it."""
+    content = text.encode("utf-8", "replace")
+    lowered = content.lower()
+    for rule in rules:
+        if not rule.may_match(lowered):
+            continue
+        spans = rule.spans(content)
+        if rule.action is Action.WARN:
+            spans = islice(spans, _MOST_WARNINGS)
+        yield from ((rule, span) for span in (spans if len(content) == len(text) else _in_letters(content, spans)))
+
+
+def _in_letters(content: bytes, spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield spans of bytes, which are in order and do not overlap, as spans of characters."""
+    at = letters = 0
+    for start, end in spans:
+        first = letters + len(content[at:start].decode())
+        letters = first + len(content[start:end].decode())
+        at = end
+        yield first, letters
 
 
 def _findings(text: str, found: Iterable[tuple[str, Span]], action: Action) -> tuple[Finding, ...]:
@@ -273,5 +291,5 @@ def _masked(text: str, masks: Iterable[tuple[str, Span]]) -> str:
     return "".join((*pieces, text[last:]))
 
 
-def _entropy(text: str) -> float:
-    return -sum(count / len(text) * math.log2(count / len(text)) for count in Counter(text).values())
+def _entropy(content: bytes) -> float:
+    return -sum(count / len(content) * math.log2(count / len(content)) for count in Counter(content).values())

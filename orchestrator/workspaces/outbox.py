@@ -16,7 +16,7 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import make_private, write_atomically
-from orchestrator.redaction.display import escape_text
+from orchestrator.redaction.display import escape_text, remove_disguise
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_ENTRIES = 1000
@@ -73,8 +73,9 @@ def import_files(outbox: Path, allowed: Sequence[str], into: Path, limits: Outbo
     """Copy the files that `allowed` admits (names, and patterns with `*`) to `into`.
 
     Accepts only regular files with a single link, in UTF-8, within the limits. The copies are written atomically with
-    mode 0600; a file that is there with the same content is not written again. A missing outbox counts as empty. Raises
-    OutboxError if the outbox is a link or not a folder.
+    mode 0600, without control characters (see `remove_disguise`), so that no terminal obeys them. A file that is there
+    with the same content is not written again. A missing outbox counts as empty. Raises OutboxError if the outbox is a
+    link or not a folder.
     """
     try:
         folder = os.open(outbox, _FOLDER)
@@ -137,6 +138,7 @@ def _take(folder: int, name: str, allowed: Sequence[str], into: Path, limits: Ou
         body = _read(folder, name, limits.size)
     except FileNotFoundError:
         raise _RefusedError("it was removed while it was read") from None
+    body = remove_disguise(body.decode()).encode()
     objection = limits.objection(body)
     if objection:
         raise _RefusedError(objection)

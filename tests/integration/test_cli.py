@@ -374,3 +374,26 @@ async def test_check_reports_that_the_gateway_to_jira_is_not_registered(orchestr
         done = await orchestrator("check", str(settings))
         assert done.code == code, done.err
     assert "does not register the server 'jirra'; did you mean 'jira'?" in done.err
+
+
+@pytest.mark.parametrize("wrong", ["max_agent = 2\n", "max_agents = many\n", "[agent\n"])
+async def test_wrong_settings_stop_no_command_that_only_needs_to_find_the_daemon(
+    orchestrator: Shell, daemon: InProcessDaemon, wrong: str
+) -> None:
+    config = orchestrator.home / "orchestrator.toml"
+    socket = daemon.settings.socket.rename(orchestrator.home / "x.sock")
+    config.write_text(f'socket = "{socket}"\n{wrong}')
+    for command in ("status", "tasks", "pause --all", "resume --all"):
+        done = await orchestrator("--config", str(config), *command.split(), "--json")
+        assert (done.code, json.loads(done.out) is not None) == (0, True), done.err
+        assert "the settings are wrong" in done.err
+    done = await orchestrator("--config", str(config), "doctor", "--json")
+    found = {one["name"]: one for one in json.loads(done.out)["findings"]}
+    assert (done.code, found["settings"]["level"], found["daemon"]["level"]) == (1, "bad", "ok")
+    assert f"{config}:2" in found["settings"]["text"]
+
+
+async def test_commands_refuse_a_socket_setting_that_is_wrong_itself(orchestrator: Shell) -> None:
+    config = orchestrator.home / "orchestrator.toml"
+    config.write_text("socket = 7\n")
+    assert "socket" in only_error(await orchestrator("--config", str(config), "status"), 1)

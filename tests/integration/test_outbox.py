@@ -45,6 +45,15 @@ def test_requested_files_are_read_completely_and_stored_privately(outbox: Path, 
     assert {path.name for path in task.iterdir()} == {"analysis.md", "design-v2.md"}
 
 
+def test_what_a_terminal_would_obey_is_taken_out(outbox: Path, task: Path) -> None:
+    content = "\x1b[2Jall\x1b]0;title\x07 \u202egreen\u200b\tGröße\r\n"
+    (outbox / "plan.md").write_bytes(content.encode())
+    taken = import_files(outbox, ALLOWED, task)
+    assert read_text(task, "plan.md") == "all]0;title green\tGröße\n"
+    assert taken.files[0].sha256 == hashlib.sha256((task / "plan.md").read_bytes()).hexdigest()
+    assert not import_files(outbox, ALLOWED, task).files[0].new
+
+
 def test_the_same_content_is_not_written_again(outbox: Path, task: Path) -> None:
     (outbox / "plan.md").write_text("one")
     import_files(outbox, ALLOWED, task)

@@ -130,4 +130,22 @@ def test_a_change_is_measured_in_the_clone_and_left_out_without_it(tmp_path: Pat
     head = commit(made.worktree, {".orchestrator.toml": "[checks]\n", "b.txt": "two\n"})
     workspace.facts(task.id, base, base)
     found = change_of(workspace, replace(task, source=replace(task.source, head=head)))
-    assert found == Change(size="2 files, 2 lines added, 0 removed", checks_differ=True)
+    said = ".orchestrator.toml was added: it declares the checks; those that ran are of the base commit"
+    assert found == Change(size="2 files, 2 lines added, 0 removed", checks_differ=True, look_first=(said,))
+
+
+def test_tests_that_a_branch_skips_are_found_in_the_clone(tmp_path: Path) -> None:
+    repository(tmp_path / "repo")
+    base = commit(tmp_path / "repo", {"tests/test_a.py": "def test_a():\n    pass\n", "tests/*": "*\n"})
+    workspace = Workspace(tmp_path / "data")
+    task = submitted(repo=str(tmp_path / "repo"), base_commit=base)
+    made = workspace.prepare(task.id, tmp_path / "repo", base, task.source.branch)
+    head = commit(
+        made.worktree, {"tests/test_a.py": "import pytest\npytest.skip()\n", 'tests/é "b".py': "pytest.skip()\n"}
+    )
+    workspace.facts(task.id, base, base)
+    assert change_of(workspace, replace(task, source=replace(task.source, head=head))).look_first == (
+        "tests/test_a.py has 1 test fewer than before",
+        "tests/test_a.py skips tests, in line 2",
+        'tests/é "b".py skips tests, in line 1',
+    )

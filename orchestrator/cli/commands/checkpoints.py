@@ -103,7 +103,7 @@ def recover(
 
     The daemon must be stopped. Nothing is deleted: files that cannot be read are set aside.
     """
-    data_dir = context_of(context).settings().data_dir
+    data_dir = context_of(context).places().data_dir
     if not PLAIN_ID.fullmatch(task) or not (data_dir / "tasks" / task).is_dir():
         raise UsageError(f"there is no folder {plain(task)} in {data_dir / 'tasks'}; give a task's whole id")
     store = FolderStore(data_dir)

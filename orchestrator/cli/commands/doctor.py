@@ -25,12 +25,12 @@ from orchestrator.agents.installation import (
     login_state,
     version_problem,
 )
-from orchestrator.cli.context import Json, context_of
+from orchestrator.cli.context import CliContext, Json, context_of
 from orchestrator.cli.output import console, plain, print_json, size
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
-from orchestrator.settings import Settings, environment
+from orchestrator.settings import Settings, SettingsError, environment
 from orchestrator.workspaces.git import Git
 
 OLDEST_GIT = (2, 34)
@@ -76,7 +76,7 @@ class DoctorReport(BaseModel):
 
 def doctor(context: typer.Context, json: Json = False) -> int:
     """Check what would stop an unattended night, and print the command that fixes it. Exit code 1 if anything would."""
-    found = tuple(findings(context_of(context).settings(), environment()))
+    found = tuple(_findings(context_of(context)))
     ok = all(one.level is not Level.BAD for one in found)
     if json:
         print_json(DoctorReport(ok=ok, findings=found))
@@ -87,6 +87,19 @@ def doctor(context: typer.Context, json: Json = False) -> int:
         if one.mend:
             screen.print(Text(f"  → {one.mend}", style="cyan"))
     return int(not ok)
+
+
+def _findings(place: CliContext) -> Iterator[DoctorFinding]:
+    """Run every check; with settings that are wrong, those are the first finding, and the defaults are checked."""
+    try:
+        settings = place.settings()
+    except SettingsError as error:
+        yield DoctorFinding(
+            name="settings", level=Level.BAD, text=str(error), mend="correct them, then: orchestrator check"
+        )
+        places = place.places()
+        settings = Settings.model_construct(data_dir=places.data_dir, socket=places.socket)
+    yield from findings(settings, environment())
 
 
 def findings(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:

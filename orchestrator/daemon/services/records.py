@@ -43,7 +43,8 @@ class RecordService:
 
     async def state(self, name: str) -> JsonObject:
         """Return the document of state.json, in its own names."""
-        return masked_object(to_document(await self.index.find(name)), self.redact)
+        document = to_document(await self.index.find(name))
+        return await asyncio.to_thread(masked_object, document, self.redact)
 
     async def failures(self, name: str) -> FailureLog:
         """Return what went wrong so far."""

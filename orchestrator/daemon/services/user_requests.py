@@ -90,7 +90,7 @@ class UserRequestService:
     async def answer(self, name: str, text: str, digest: str | None, by: str) -> TaskRequest:
         """Answer a question; an option may be written in any case."""
         found = await self.find(RequestKind.QUESTION, name)
-        words = self._without_secrets(text)
+        words = await self._without_secrets(text)
         answer = validate_answer(found.request.draft, words) if found.request.is_pending else words
         return await self._record(found, RequestStatus.ANSWERED, by, answer, digest)
 
@@ -108,7 +108,7 @@ class UserRequestService:
     async def request_changes(self, name: str, text: str, digest: str | None, by: str) -> TaskRequest:
         """Say what has to be different before the task continues."""
         found = await self.find(RequestKind.REVIEW, name)
-        return await self._record(found, RequestStatus.CHANGES_REQUESTED, by, self._without_secrets(text), digest)
+        return await self._record(found, RequestStatus.CHANGES_REQUESTED, by, await self._without_secrets(text), digest)
 
     async def provide(self, name: str, value: str | None, by: str) -> tuple[TaskRequest, str | None]:
         """Provide a dependency; return it, and why its value will not be masked, or None.
@@ -123,7 +123,7 @@ class UserRequestService:
     async def reject(self, name: str, reason: str, by: str) -> TaskRequest:
         """Say that a dependency will not be provided; the agent has to do without it."""
         found = await self.find(RequestKind.DEPENDENCY, name)
-        return await self._record(found, RequestStatus.REJECTED, by, self._without_secrets(reason))
+        return await self._record(found, RequestStatus.REJECTED, by, await self._without_secrets(reason))
 
     def _change_of(self, task: Task) -> DiffStat | None:
         if task.source.head is None or task.source.head == task.source.base_commit:
@@ -134,9 +134,9 @@ class UserRequestService:
             log.warning("change_not_measured", task=task.id, error=str(error))
             return None
 
-    def _without_secrets(self, text: str) -> str:
+    async def _without_secrets(self, text: str) -> str:
         """Return a person's words as they may be recorded. Raises BadAnswer."""
-        if self.redact(text) != text:
+        if await asyncio.to_thread(self.redact, text) != text:
             raise BadAnswer(
                 "the answer seems to contain a secret, and answers are recorded; leave it out, and give secrets only "
                 "to `orchestrator provide`, when an agent asks for them by name"

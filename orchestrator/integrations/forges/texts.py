@@ -1,8 +1,10 @@
 """Texts sent to a forge, and the hidden marker by which they are found again.
 
 What agents write is published under a person's account. So it must not mention people (`@name`), close issues
-(`fixes #1`), command the forge (a GitLab line that begins with `/merge`) or hide text (HTML comments, invisible
-characters). The marker is the first thing in a text, where no agent can write.
+(`fixes #1`), command the forge (a GitLab line that begins with `/merge`), hide text (HTML, definitions of links,
+invisible characters), load an image from elsewhere when somebody looks at it, or write any of this with character
+references (`&#64;name`). A zero-width space in the right place does that; what a person reads stays the same, except
+that HTML is shown as it was written. The marker is the first thing in a text, where no agent can write.
 """
 
 import re
@@ -15,10 +17,13 @@ LONGEST_BODY = 60_000
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9:._-]{0,199}")
 _MARK = re.compile(r"<!-- orchestrator:([A-Za-z0-9:._-]{1,200}) -->")
-_MENTION = re.compile(r"(?<![\w`])@(?=[A-Za-z0-9_])")
+_MENTION = re.compile(r"(?<!\w)@(?=[A-Za-z0-9_])")
+_REFERENCE = re.compile(r"&(?=#|(?!(?:lt|gt|amp|quot);)[A-Za-z])")
+_MARKUP = re.compile(r"<(?=[A-Za-z/?]|![A-Za-z\[])|!(?=\[)|\](?=:)")
+"""Where HTML, an image, or the definition of a link begins, which is not shown."""
 _CLOSING = re.compile(
     r"\b(clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)(:?\s+)"
-    r"(?=(?:[\w.-]+/)*[\w.-]*[#!]\d|GH-\d|https?://)",
+    r"(?=[\[(<*_~`\"'\\]{0,8}(?:(?:[\w.-]{1,100}/){0,20}[\w.-]{0,100}[#!]\d|GH-\d|https?://))",
     re.IGNORECASE,
 )
 _COMMAND = re.compile(r"^([ \t]*)/(?=[a-z])", re.MULTILINE)
@@ -40,17 +45,23 @@ def key_of(text: str) -> str | None:
 
 
 def neutralize(text: str, limit: int = LONGEST_BODY) -> str:
-    """Return the text without mentions, commands and hidden parts, cut to `limit` characters with a note."""
-    clean = remove_disguise(text.encode("utf-8", "replace").decode()).replace("<!--", f"<!{_BREAK}--")
-    clean = _COMMAND.sub(rf"\1{_BREAK}/", _MENTION.sub(f"@{_BREAK}", _CLOSING.sub(rf"\1\2{_BREAK}", clean)))
+    """Return the text without mentions, commands, images and hidden parts, cut to `limit` characters with a note."""
+    clean = _MARKUP.sub(rf"\g<0>{_BREAK}", _without_effects(text))
     note = "\n\n[… cut here: the whole text was too long]"
     return clean if len(clean) <= limit else clean[: limit - len(note)] + note
 
 
 def one_line(text: str, limit: int = LONGEST_TITLE) -> str:
     """Return the text on one line, as a title or the first line of a commit message."""
-    line = neutralize(" ".join(text.split()), 4 * limit)
+    line = _without_effects(" ".join(text[: 8 * limit].split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _without_effects(text: str) -> str:
+    """Return the text without mentions, commands to the forge, and character references that could hide them."""
+    clean = remove_disguise(text.encode("utf-8", "replace").decode()).replace("<!--", f"<!{_BREAK}--")
+    clean = _REFERENCE.sub(f"&{_BREAK}", clean)
+    return _COMMAND.sub(rf"\1{_BREAK}/", _MENTION.sub(f"@{_BREAK}", _CLOSING.sub(rf"\1\2{_BREAK}", clean)))
 
 
 def same(there: str, wanted: str) -> bool:

@@ -24,6 +24,7 @@ from orchestrator.redaction.outgoing_text import TextKind, sanitize
 from orchestrator.redaction.rules import Redactor, Result
 from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
+from orchestrator.workspaces.evaluation.attention import look_first
 from orchestrator.workspaces.evaluation.secret_scan import refuse_secrets_in_messages
 from orchestrator.workspaces.workspace import Workspace
 
@@ -68,6 +69,7 @@ class Outbound:
             related=related_code(self.files.read_text(task.id, family.related_code)),
             acceptance=criteria_of(object_of(template.get("fields")).get("acceptance_criteria")),
             ticket_url=text_of(ticket.get("url"), 2000) or None,
+            look_first=self._look_first(task),
         )
 
     def refuse_secrets(self, task: Task, commit: str) -> None:
@@ -93,6 +95,10 @@ class Outbound:
     def is_clean(self, label: str) -> bool:
         """Return whether a label may be published unchanged."""
         return sanitize(label, TextKind.TITLE, self.redactor).verdict is Result.CLEAN
+
+    def _look_first(self, task: Task) -> tuple[str, ...]:
+        source = task.source
+        return look_first(self.workspace.git_of(task.id), source.base_commit, source.commit, task.evaluation.checks)
 
     def _document(self, task: Task, name: str) -> JsonObject:
         return object_of(parsed(self.files.read(task.id, name)))

@@ -40,12 +40,16 @@ class Related:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What a pull request is composed of, besides the task; `analysis` is the text of analysis.md."""
+    """What a pull request is composed of, besides the task.
+
+    `analysis` is the text of analysis.md; `look_first` says what the branch changes of that which judges it.
+    """
 
     analysis: str = ""
     related: Related = field(default_factory=Related)
     acceptance: tuple[str, ...] = ()
     ticket_url: str | None = None
+    look_first: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,7 @@ def pull_request(task: Task, sources: Sources) -> PullRequestWords:
     key = f"[{task.ticket.key}]({sources.ticket_url})" if sources.ticket_url else task.ticket.key
     risks = [f"{entry.state} was accepted as it is: {entry.summary}" for entry in task.failures.accepted]
     sections = (
+        *((("Look at this first", _list(sources.look_first)),) if sources.look_first else ()),
         ("Jira" if jira else "Requirement", f"{key}: {_line(task.title)}"),
         ("Summary", _first_paragraph(sources.analysis)),
         ("Changes", _changes(task)),

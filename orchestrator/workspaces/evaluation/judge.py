@@ -16,7 +16,7 @@ from orchestrator.formats.files import read_file
 from orchestrator.redaction.display import escape_text
 from orchestrator.redaction.rules import Redactor
 from orchestrator.workspaces.evaluation.coverage import measure_coverage, read_coverage
-from orchestrator.workspaces.evaluation.diff import Diff, parse_diff
+from orchestrator.workspaces.evaluation.diff import Diff, read_diff
 from orchestrator.workspaces.evaluation.findings import read_findings, verdict_on
 from orchestrator.workspaces.evaluation.secret_patterns import find_secrets
 from orchestrator.workspaces.evaluation.secret_scan import messages
@@ -29,8 +29,6 @@ A check may write everything in the folder around it, because some programs writ
 """
 LOOKED_THROUGH = 4 * 1024 * 1024
 """Bytes of a check's output that are searched for the first failing line."""
-LARGEST_TEXT_FILE = "1m"
-"""A larger file in a change counts as binary."""
 REPORT_EXIT_CODES = frozenset({0, 1})
 """Exit codes with which linters and scanners say that they did their work; any other code says that they did not."""
 _PYTEST = re.compile(r"(^|[\s/;&|])(pytest|py\.test)(\s|$)")
@@ -181,13 +179,7 @@ class Judge:
         return _unless_optional(check, Verdict.FAIL), f"{reached}, and {check.floor:g} % are required"
 
     def _change(self, task: Task) -> Diff:
-        flags = ("-r", "-p", "-U0", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
-        plain = ("-c", "core.quotePath=false", "-c", f"core.bigFileThreshold={LARGEST_TEXT_FILE}")
-        prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--no-color")
-        head = task.source.commit
-        return parse_diff(
-            self.git_of(task.id).run(*plain, "diff-tree", *flags, *prefixes, task.source.base_commit, head, "--")
-        )
+        return read_diff(self.git_of(task.id), task.source.base_commit, task.source.commit)
 
 
 def first_failing_line(folder: Path) -> str:

@@ -15,9 +15,18 @@ def is_evaluated(task: Task) -> bool:
     return bool(task.evaluation.results) and task.evaluation.next_check is None
 
 
-def test_report(task: Task, at: datetime) -> str:
-    """Return the Markdown of the newest evaluation; `at` is when it was concluded."""
-    return "\n\n".join((*_header(task, at), *_sections(task), *_analysis(task))) + "\n"
+def test_report(task: Task, at: datetime, changed: Iterable[str]) -> str:
+    """Return the Markdown of the newest evaluation.
+
+    `at` is when it was concluded; `changed` says what the branch changes of that which judges it.
+    """
+    return "\n\n".join((*_header(task, at), *look_first(changed), *_sections(task), *_analysis(task))) + "\n"
+
+
+def look_first(changed: Iterable[str]) -> Iterable[str]:
+    """Return the section on what a branch changes of that which judges it, nothing if there is none."""
+    rows = [f"- {inert(one)}" for one in changed]
+    return ["## Look at this first\n\n" + "\n".join(rows)] if rows else []
 
 
 def overall(task: Task) -> Verdict:

@@ -1,6 +1,7 @@
 """The line protocol: what is a message, what only looks like one, and the response to a malformed one."""
 
 import json
+import time
 import tracemalloc
 
 import pytest
@@ -398,3 +399,11 @@ def test_chunk_boundaries_do_not_change_the_result(text: str, data: st.DataObjec
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     assert said_in(*pieces) == said_in(*text) == said_in(text)
+
+
+@pytest.mark.parametrize("filling", ["`" * 3 + "\n" * 90_000 + "x", "`" * 90_000 + "x`", "* " + " " * 90_000 + "x"])
+def test_a_message_that_provokes_backtracking_is_read_at_once(filling: str) -> None:
+    """These took from ten seconds to minutes, during which the daemon did nothing else."""
+    before = time.thread_time()
+    Markers().push(f"[USER_QUESTION_JSON]\n{filling}\n[/USER_QUESTION_JSON]\n=== PHASE 1 COMPLETE ===\n{filling}\n")
+    assert time.thread_time() - before < 2

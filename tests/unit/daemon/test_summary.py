@@ -125,3 +125,11 @@ def test_a_halt_without_failures_states_that_there_were_none() -> None:
     text = blocked_summary(replace(a_halt(), failures=FailureLog()))
     assert "- In all: 0\n- By state: none\n- By type: none\n" in text
     assert "fix what the reason says; then orchestrator retry" in text
+
+
+def test_a_change_of_what_judges_the_branch_stands_first() -> None:
+    text = summary(finished(), Change(size="", look_first=("conftest.py was added: why", "and 2 more")))
+    assert text.index("## Look at this first\n\n- conftest.py was added: why\n- and 2 more\n\n") < text.index(
+        "| Branch |"
+    )
+    assert "Look at this first" not in summary(finished(), Change(size=""))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from orchestrator.redaction.display import clean_unicode, escape_text, remove_disguise
 from orchestrator.redaction.rules import Redactor, parse_rules
 
-RULE = "[[rules]]\nid = 'key'\naction = 'redact'\nbegins = ['ghp_']\npattern = 'ghp_[A-Za-z0-9]{8,}'"
+RULE = "[[rules]]\nid = 'key'\naction = 'redact'\nneeds = ['ghp_']\npattern = 'ghp_[A-Za-z0-9]{8,}'"
 REDACTOR = Redactor(parse_rules(RULE, "r.toml"))
 
 

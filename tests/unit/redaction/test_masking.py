@@ -144,3 +144,26 @@ def test_the_patterns_contain_no_line_end() -> None:
 )
 def test_a_variable_is_secret_by_its_name_or_by_a_login_in_its_value(name: str, value: str, secret: bool) -> None:
     assert is_secret(name, value) is secret
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        SECRET.encode().hex().encode(),
+        SECRET.encode().hex().upper().encode(),
+        SECRET.encode("utf-16"),
+        SECRET.encode("utf-16-be"),
+        base64.encodebytes(b"x" * 50 + SECRET.encode() + b"x" * 50),
+        "\n".join(("long-" + SECRET)[at : at + 3] for at in range(0, 20, 3)).encode(),
+    ],
+)
+def test_a_value_in_other_clothes_is_found_in_what_a_branch_adds(said: bytes) -> None:
+    assert names_in(b"before " + said + b" after", {"TOKEN": SECRET, "LONG": "long-" + SECRET, "OTHER": "something"})
+
+
+def test_a_hexadecimal_value_is_masked_where_it_is_printed() -> None:
+    assert masked(f"it is {SECRET.encode().hex()}", {"TOKEN": SECRET}) == "it is <TOKEN>"
+
+
+def test_short_words_are_not_joined_over_line_ends() -> None:
+    assert names_in(b"a pass\nword1 b", {"TOKEN": "password1"}) == ()

@@ -144,3 +144,8 @@ def test_many_commits_are_grouped() -> None:
     body = squash_commit(finished(), subjects, 7, URL, Sources()).body
     assert body.startswith("Interface changes:\n- Widen the interface\n\nImplementation:\n- Do thing 0\n- Do thing 1\n")
     assert "\n\nTests:\n- Test the flag\n\nDocs:\n- Document the flag\n\nMisc:\n- Fix a typo\n\nTicket: " in body
+
+
+def test_a_change_of_what_judges_the_branch_stands_first() -> None:
+    body = pull_request(finished(), Sources(look_first=("conftest.py was added: why",))).body
+    assert body.startswith("## Look at this first\n\n- conftest.py was added: why\n\n## ")

@@ -103,7 +103,7 @@ def test_a_finding_without_a_location_is_invalid() -> None:
 
 def test_a_truncated_hunk_and_one_with_context_are_read_as_far_as_possible() -> None:
     cut = "--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n same\n-old\n+new\n"
-    assert parse_diff(cut) == Diff(added={"a.py": {1: "new"}})
+    assert parse_diff(cut) == Diff(added={"a.py": {1: "new"}}, removed={"a.py": ["old"]})
 
 
 def test_a_change_without_lines_contains_no_secret() -> None:
@@ -208,3 +208,10 @@ def test_secrets_that_a_change_adds_are_found_and_not_repeated(path: str, text: 
 def test_a_large_change_is_scanned_in_pieces() -> None:
     lines = dict.fromkeys(range(1, 3000), "y" * 500) | {3000: f'API_KEY = "{LITERAL}"'}
     assert [one.line for one in find_secrets(Diff(added={"a.py": lines}), bundled_redactor())] == [3000]
+
+
+def test_a_file_whose_name_git_quotes_is_read_too() -> None:
+    """Otherwise whoever puts a quotation mark into a name hides what is in the file."""
+    quoted = r'"b/a \"b\"\t\\\001é.py"'
+    diff = f"diff --git {quoted} {quoted}\n--- /dev/null\n+++ {quoted}\n@@ -0,0 +1 @@\n+key\n"
+    assert parse_diff(diff).added == {'a "b"\t\\\x01é.py': {1: "key"}}
