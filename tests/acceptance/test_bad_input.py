@@ -190,7 +190,8 @@ def test_an_agent_cannot_command_the_daemon_that_runs_it(tmp_path: Path) -> None
     command = f'{shlex.join(program)} --data-dir {tmp_path}/data cancel "$ORCHESTRATOR_TASK" >> {tmp_path}/said 2>&1'
     openly = f"cd {SOURCES} && env -u ORCHESTRATOR_SCENARIO -u ORCHESTRATOR_SCRIPTED_HOME {command}"
     hidden = f"cd {SOURCES} && env -i setsid {command}"
-    with DaemonHarness(tmp_path, scenario={"ANALYSIS": [[{"run": openly}, {"run": hidden}]]}) as harness:
+    scenario = {"ANALYSIS": [[{"run": openly}, {"run": hidden}]]}
+    with DaemonHarness(tmp_path, scenario=scenario, isolation="none") as harness:
         harness.wait_for_end(harness.submit())
         refusals = (tmp_path / "said").read_text().splitlines()
         assert ["agents/1" in line for line in refusals] == [True, True], refusals

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -311,8 +312,10 @@ def test_a_data_folder_that_was_moved_after_a_power_cut_goes_on_in_its_new_place
         worktree = Path(harness.wait_until(task, lambda now: now.stage == "IMPLEMENTATION").worktree or "")
         harness.wait_for("work that is not committed", (worktree / "half-done.txt").exists)
         harness.kill()
-        for pid in harness.survivors():
-            os.kill(pid, signal.SIGKILL)
+        while pids := harness.survivors():
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         moved = tmp_path / "elsewhere/data"
         moved.parent.mkdir()
         harness.data.rename(moved)

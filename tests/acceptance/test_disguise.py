@@ -31,7 +31,7 @@ while True:
 def test_one_that_cleared_its_environment_and_lost_its_holder_is_known_by_its_control_group(tmp_path: Path) -> None:
     answers, script = tmp_path / "answers", tmp_path / "asking.py"
     script.write_text(ASKING)
-    with DaemonHarness(tmp_path / "harness") as harness:
+    with DaemonHarness(tmp_path / "harness", isolation="none") as harness:
         asking = shlex.join([sys.executable, str(script), str(harness.client.socket), str(answers)])
         harness.scenario = {
             "ANALYSIS": [{"grandchild": f"env -i setsid {asking}", "wait_for": str(tmp_path / "never")}]

@@ -1,5 +1,6 @@
 """Agents that die, lie, hang or never come up: each costs a try or nothing, and is told of in words."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -9,12 +10,14 @@ from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.harness import DaemonHarness, Json
 
 FOR_EVER = 600_000
+KILLED = "ended by signal 9|ended with exit code 137"
+"""What is known of an agent that was killed: without a sandbox, or in one, which reports ends as a shell does."""
 
 
 @pytest.mark.parametrize(
     ("turn", "reason"),
     [
-        ({"die_mid_line": True}, "ended by signal 9"),
+        ({"die_mid_line": True}, KILLED),
         ({"exit": 0}, "ended with exit code 0 without a result"),
         pytest.param({"exit": 3}, "ended with exit code 3 without a result", marks=pytest.mark.long),
         pytest.param({"no_result": True}, "no result within 5 s", marks=pytest.mark.long),
@@ -28,7 +31,7 @@ def test_a_lost_turn_is_taken_again_by_the_next_attempt(tmp_path: Path, turn: Js
         task = harness.submit()
         harness.wait_for_end(task)
         (failure,) = harness.state(task)["failure_log"]
-        assert reason in failure["actual_outcome"]["summary"]
+        assert re.search(reason, failure["actual_outcome"]["summary"])
         assert failure["resolution"]["action"] == "retry"
         assert len(harness.subjects(task)) == 3
         assert harness.nothing_is_left()
@@ -105,9 +108,8 @@ def test_an_outbox_full_of_links_and_a_giant_is_refused_name_by_name(tmp_path: P
         " && truncate -s 1G related-code.json && ln -s / everything && mkdir -p a/b/c"
     )
     clean = 'find "${ORCHESTRATOR_OUTBOX:?}" -mindepth 1 -delete'
-    with DaemonHarness(
-        tmp_path, scenario={"ANALYSIS": [{"run": mischief, "no_work": True}, {"run": clean}]}
-    ) as harness:
+    scenario = {"ANALYSIS": [{"run": mischief, "no_work": True}, {"run": clean}]}
+    with DaemonHarness(tmp_path, scenario=scenario, isolation="none") as harness:
         task = harness.submit()
         done = harness.wait_for_end(task)
         refused = "\n".join(harness.journal(task, "GateLooked")[1]["event"]["evidence"]["refused"])

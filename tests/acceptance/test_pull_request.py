@@ -203,10 +203,11 @@ def test_a_task_that_is_given_up_while_its_forge_is_out_of_order_proposes_nothin
 
 def test_the_forges_token_reaches_no_agent_and_no_file(tmp_path: Path) -> None:
     with pull_request_harness(
-        tmp_path, {"ANALYSIS": [{"run": f"echo ${TOKEN_VARIABLE} > '{tmp_path}/told'"}]}
+        tmp_path, {"ANALYSIS": [{"run": f"echo seen: ${TOKEN_VARIABLE} > $ORCHESTRATOR_OUTBOX/told"}]}
     ) as there:
-        there.under_review(there.harness.submit())
-        assert (tmp_path / "told").read_text().strip() == ""
+        task = there.harness.submit()
+        there.under_review(task)
+        assert (there.harness.folder(task) / "agents/1/out/told").read_text() == "seen:\n"
         assert files_with(tmp_path / "harness", TOKEN.encode()) == []
 
 

@@ -18,7 +18,8 @@ def test_an_agent_that_is_silent_for_ever_is_nudged_then_begun_anew_then_given_u
         stalls = [line["event"] for line in harness.journal(task, "StallSeen")]
         assert [(stall["attempt"], stall["turn"]) for stall in stalls] == [(1, 2), (1, 2), (1, 3), (2, 1)]
         for stall in stalls:
-            assert "no output, no tool at work, and of 1 running process 0.0" in stall["evidence"]
+            assert " s of processor time, 0 bytes" in stall["evidence"]
+            assert "no output, no tool at work, and of " in stall["evidence"]
         assert blocked.block_reason
         nudge = (harness.folder(task) / "agents/1/stdin.jsonl").read_text()
         assert "You showed no activity" in nudge

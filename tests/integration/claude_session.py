@@ -75,9 +75,11 @@ class Agent:
                         return event
                 assert await self._read(), f"the CLI ended before the next {kind.__name__}: {self.events}"
 
-    def terminate(self) -> None:
-        """Send it SIGTERM."""
+    async def terminate(self) -> None:
+        """Send it SIGTERM, and wait until it has exited."""
         self._process.terminate()
+        async with asyncio.timeout(PATIENCE):
+            await self._process.wait()
 
     async def end(self) -> int:
         """Return its exit code after the end of input, with all output read."""

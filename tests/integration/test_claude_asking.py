@@ -234,7 +234,7 @@ async def test_the_end_of_input_withdraws_a_question_and_sigterm_does_not(place:
     order = place.order()
     async with conversation(place, order, WISH, Say("Done.")) as (running, _, _):
         await running.next(Asked)
-        running.terminate()
+        await running.terminate()
         assert await running.end() == 143
     assert not [event for event in running.events if isinstance(event, AskWithdrawn)]
     with MessagesApi(lambda _: Say("Thanks.")) as api:
