@@ -203,6 +203,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
     """Wire the measured components as the daemon does."""
     store, runs, workspace, timers = FolderStore(data), Runs(data_dir=data), Workspace(data), Timers()
     driver = Talking(argv=(sys.executable, "-I", "-S", str(Path(talker.__file__))), parser=ear)
+    unsandboxed = Settings(data_dir=data, isolation="none")
     launching = LaunchConfig(
         driver=driver,
         judge=Judge(git_of=workspace.git_of, redactor=Redactor(())),
@@ -211,7 +212,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
         masked=lambda _: {},
         base_env=dict(os.environ),
         limits=LIMITS,
-        isolation=isolation_of(Settings(data_dir=data), os.environ, None, store.files, workspace.objects_of),
+        isolation=isolation_of(unsandboxed, os.environ, None, store.files, workspace.objects_of),
     )
     inbox, turns = Inbox(), CommandTurns()
     running = RunExecutor(runs, launching, inbox, clock.now, store.files)
