@@ -1,10 +1,11 @@
 """The order of all decisions of all tasks: `<data>/events.idx`, one line for each, numbered from one.
 
 A line is `number stamp task seq end`: the decision of which task it was, and where its line in that task's journal
-ends. The decisions themselves are only in the journals. A line is appended after its decision was committed;
-decisions that are missing after a crash are found in the journals at the next start and appended then. So a number
-means the same decision forever, and a restart neither loses nor repeats one. Readers get only lines that are on disk,
-so that this also holds after a power cut. Without readers, nothing waits for the disk.
+ends. The decisions themselves are only in the journals. Lines are appended after their decisions were committed, once
+for a burst of them or when somebody reads; decisions that are missing after a crash are found in the journals at the
+next start and appended then. So a number means the same decision forever, and a restart neither loses nor repeats one.
+Readers get only lines that are on disk, so that this also holds after a power cut. Without readers, nothing waits for
+the disk.
 
 Stamps never run backwards, even if the clock did, so that the index can be searched by time as well as by number.
 """
@@ -13,6 +14,7 @@ import errno
 import os
 import re
 import stat
+import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,6 +63,7 @@ class EventIndex:
         self._path, self._tasks_dir = data_dir / INDEX, tasks_dir
         self._stamp = ""
         self._unwritten: list[bytes] = []
+        self._writing = threading.Lock()
         self._synced = 0
         try:
             missing = sorted(self._missing(self._known()))
@@ -68,13 +71,27 @@ class EventIndex:
             message = f"{self._path} cannot be used: {error.strerror}; move it away and start the daemon again"
             raise UnfitIndex(message) from error
         for at, task, seq, end in missing:
-            self._number(at, task, seq, end)
-        self._write()
+            self.add(at, task, seq, end)
+        self.flush()
 
     def add(self, at: str, task: str, seq: int, end: int) -> None:
-        """Append a decision that was just committed; if the disk refuses, it is written with the next one."""
-        self._number(at, task, seq, end)
-        self._write()
+        """Number a decision that was just committed; `flush` writes the number."""
+        with self._writing:
+            self.last, self._stamp = self.last + 1, max(self._stamp, at)
+            self._unwritten.append(f"{self.last} {self._stamp} {task} {seq} {end}\n".encode())
+
+    def flush(self) -> None:
+        """Append what was added; if the disk refuses, it is written with the next flush."""
+        with self._writing:
+            if not self._unwritten:
+                return
+            try:
+                with _opened(self._path) as file:
+                    _append(file, b"".join(self._unwritten))
+            except OSError as error:
+                log.warning("index_not_written", error=str(error))
+                return
+            self._unwritten.clear()
 
     def after(self, number: int) -> Cursor:
         """Return the cursor behind the entry of that number; a negative number counts from the end."""
@@ -90,6 +107,7 @@ class EventIndex:
         """Return some entries behind a cursor, none only at the end, and the cursor behind them.
         Blocks for the disk.
         """
+        self.flush()
         with _opened(self._path) as file:
             size = os.fstat(file).st_size
             at = cursor.at if cursor.at <= size else self.after(cursor.number).at
@@ -128,24 +146,9 @@ class EventIndex:
                     latest = max(latest, at)
                     yield latest, name, seq, end
 
-    def _number(self, at: str, task: str, seq: int, end: int) -> None:
-        self.last, self._stamp = self.last + 1, max(self._stamp, at)
-        self._unwritten.append(f"{self.last} {self._stamp} {task} {seq} {end}\n".encode())
-
-    def _write(self) -> None:
-        content = b"".join(self._unwritten)
-        if not content:
-            return
-        try:
-            with _opened(self._path) as file:
-                _append(file, content)
-        except OSError as error:
-            log.warning("index_not_written", error=str(error))
-            return
-        self._unwritten.clear()
-
     def _first(self, fits: Callable[[IndexEntry], bool]) -> tuple[int, IndexEntry | None]:
         """Return where the first entry begins from which on all fit, and that entry; the end if there is none."""
+        self.flush()
         with _opened(self._path) as file:
             size = os.fstat(file).st_size
 

@@ -36,6 +36,10 @@ class FolderEventLog:
         """Number a decision whose line in the task's journal is on disk and ends at byte `end`."""
         self._index.add(stamp(event.at), task.id, task.seq, end)
 
+    def flush(self) -> None:
+        """Write the numbers of the decisions that were appended so far."""
+        self._index.flush()
+
     def after(self, number: int) -> Cursor:
         return self._index.after(number)
 

@@ -1,9 +1,10 @@
 """Tasks in folders: the journal is the commit, and state.json is the state that it adds up to.
 
 One decision is one line of `journal.jsonl`: sequence number, the whole event, and the change of the state as a JSON
-Patch. The line is on disk before anything else happens; then the decision is numbered in the index of events. Once for
-a burst of decisions, state.json is replaced by rename. Nobody waits for that and it may fail, because the file can be
-rebuilt: it is sealed and says how many bytes of the journal it covers. So
+Patch. The line is on disk before anything else happens; then the decision is numbered. Once for a burst of decisions,
+the numbers are written into the index of events, and state.json is replaced by rename. Nobody waits for either, and
+both may fail, because both files can be rebuilt: state.json is sealed and says how many bytes of the journal it covers.
+So
 
 * lines beyond it, after a crash between the two writes, are applied at load, and a torn last line is cut off;
 * a damaged or missing one is rebuilt from the journal and the newest intact checkpoint;
@@ -132,11 +133,13 @@ class FolderStore:
         events.append(after, event, live.journal.end)
 
     def settle(self) -> list[ForeignEdit]:
-        """Replace every state.json that is behind its journal: once for a burst of decisions.
+        """Replace every state.json that is behind its journal, and write the order of events: once for a burst.
 
         Files that another program wrote there are set aside and returned.
         """
         found: list[ForeignEdit] = []
+        if self._events is not None:
+            self._events.flush()
         for task_id in self._stale:
             live = self._open[task_id]
             if live.unwritten is not None:
