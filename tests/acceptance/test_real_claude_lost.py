@@ -58,12 +58,13 @@ def test_an_agent_killed_in_mid_tool_is_resumed_in_its_session(claude: Path, tmp
 @pytest.mark.long
 def test_a_refused_key_is_a_matter_for_a_person(claude: Path, tmp_path: Path) -> None:
     with ClaudeHarness(claude, tmp_path, lambda _: REFUSED) as harness:
-        task = harness.end_of(harness.submit())
-        assert task.status is TaskStatus.BLOCKED
+        name = harness.submit()
+        harness.until(lambda: harness.client.status().health == "account", "the account is known to be refused")
+        harness.until(lambda: harness.survivors() == [], "its agent has ended")
+        task = harness.client.task(name)
+        assert (task.status, task.paused) == (TaskStatus.IN_PROGRESS, True)
         assert len(harness.sessions(task)) == 1
-        assert "Invalid API key" in str(task.block_reason)
-        assert "orchestrator doctor" in str(task.block_reason)
-        assert harness.survivors() == []
+        assert "Invalid API key" in harness.client.why(name).facts[0]
 
 
 @pytest.mark.long
@@ -86,7 +87,7 @@ def test_an_overload_that_lasts_is_waited_out_and_costs_no_attempt(claude: Path,
 @pytest.mark.parametrize(
     ("turn", "told"),
     [
-        ("ANALYSIS", "the turn ended without any work: no tool was used and nothing was left behind"),
+        ("ANALYSIS", "the turn ended without any work: no tool was used and no file was left"),
         ("IMPLEMENTATION 2", "no new commit was made for this step"),
     ],
 )
