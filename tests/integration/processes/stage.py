@@ -86,10 +86,10 @@ def skip_without_sandboxes() -> None:
 
 
 def sandbox_around(base: Path, cwd: Path) -> tuple[str, ...]:
-    """Return the words of a sandbox in which a run may write below `base` alone."""
+    """Return the words of a sandbox in which a run may write below `base` and `cwd` alone."""
     program = find_program(os.environ["PATH"])
     assert program is not None
-    wanted = [(Path(tempfile.gettempdir()), Access.PRIVATE), (base, Access.WRITABLE)]
+    wanted = [(Path(tempfile.gettempdir()), Access.PRIVATE), (base, Access.WRITABLE), (cwd, Access.WRITABLE)]
     return wrap(program, mounts_of(wanted), Path(os.devnull), cwd, is_root=os.geteuid() == 0)
 
 
