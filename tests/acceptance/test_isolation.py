@@ -139,7 +139,8 @@ def test_a_check_sees_its_checkout_alone(tmp_path: Path) -> None:
 
 def test_a_sandbox_ends_with_its_holder_and_with_its_agent(tmp_path: Path) -> None:
     lives_on = "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 0.1; done'"
-    with DaemonHarness(tmp_path, {"ANALYSIS": [{"grandchild": lives_on, "wait_for": str(tmp_path / "go")}]}) as harness:
+    scenario: Json = {"ANALYSIS": [{"grandchild": lives_on, "wait_for": str(tmp_path / "go")}]}
+    with DaemonHarness(tmp_path, scenario, isolation="bubblewrap") as harness:
         task = harness.submit()
         run = harness.wait_until(task, lambda now: now.run and now.agent.pid).run
         assert run is not None
