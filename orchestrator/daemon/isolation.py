@@ -8,12 +8,14 @@ holder's files could stop it or pretend its end.
 
 import os
 import pwd
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
+import orchestrator
 from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import make_private
@@ -32,6 +34,8 @@ NEEDED_OF_RUN = tuple(map(Path, (
     "/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers",
 )))  # fmt: skip
 """What programs need of /run: the addresses of name servers, and the programs themselves on NixOS."""
+INSTALLED = (Path(sys.prefix), Path(sys.base_prefix), Path(orchestrator.__file__).parent)
+"""Where this program and its interpreter are installed: that may be in a private folder, such as a clone in /tmp."""
 CREDENTIALS = (
     ".ssh", ".gnupg", ".netrc", ".git-credentials", ".config/git/credentials", ".config/gh", ".config/glab-cli",
     ".config/hub", ".aws", ".azure", ".config/gcloud", ".kube", ".docker", ".pypirc", ".vault-token",
@@ -164,6 +168,7 @@ def _general(settings: Settings, env: Mapping[str, str], config: Path | None) ->
     homes = {Path(env.get("HOME") or "/"), Path(pwd.getpwuid(os.getuid()).pw_dir)}
     yield from rules(Access.PRIVATE, PRIVATE)
     yield from rules(Access.READABLE, NEEDED_OF_RUN)
+    yield from rules(Access.READABLE, INSTALLED)
     yield from rules(Access.HIDDEN, [home / name for home in homes for name in CREDENTIALS])
     yield from rules(Access.WRITABLE, agent.writable)
     yield from rules(Access.HIDDEN, [*agent.hidden, *config_folders(), *([config] if config else [])])

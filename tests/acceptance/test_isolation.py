@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.settings import Settings
-from tests.acceptance.harness import DaemonHarness, Json, state_of
+from tests.acceptance.harness import SOURCES, DaemonHarness, Json, state_of
 
 LOOKS = """
 import json, os, pathlib, socket, subprocess, sys
@@ -167,3 +168,15 @@ def test_without_sandboxes_the_daemon_works_and_says_what_is_not_held(tmp_path: 
         assert harness.client.status().isolation == told
         assert told in " ".join(harness.cli("status").stdout.split())
         assert [line["isolation"] for line in harness.log if line["event"] == "runs_not_isolated"] == [told]
+
+
+def test_the_installation_is_known_wherever_it_lies(tmp_path: Path) -> None:
+    prefix = tmp_path / "prefix"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", prefix], check=True)
+    looked = subprocess.run(
+        [prefix / "bin/python", "-c", "import orchestrator.daemon.isolation as i; print(*i.INSTALLED, sep='\\n')"],
+        env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}, cwd=SOURCES, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert str(prefix) in looked.stdout.splitlines()
+    assert str(SOURCES / "orchestrator") in looked.stdout.splitlines()
