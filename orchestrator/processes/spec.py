@@ -67,13 +67,17 @@ class StoppedBy(StrEnum):
     SHUTDOWN = files.BY_SHUTDOWN  # the machine shuts down: every process was sent TERM
 
 
+HELD_BELOW = 64 << 20
+"""Bytes of free space below which a holder leaves the output of its run in the pipe, so that no line is cut short."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What a run may use; times in seconds, sizes in bytes."""
 
     orphan_after: float | None = 300.0  # the run freezes by itself if the daemon is silent for this long
     rotate_bytes: int = 256 << 20
-    floor_bytes: int = 64 << 20  # below this much free space output waits in the pipe
+    floor_bytes: int = HELD_BELOW
     eof_grace: float = 5.0
     term_grace: float = 10.0
     kill_grace: float = 5.0
