@@ -208,7 +208,7 @@ class Holder:
             graces = self.spec["graces"]
             term = time.monotonic() + (graces["eof"] if self.spec["stdin"] == "pump" else 0)
             self.rungs = [(term, _signal.SIGTERM), (term + graces["term"], _signal.SIGKILL)]
-            self.input.close()
+            self.input.finish()
         self.answer(request)
 
     def note_shutdown(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import psutil
 
-from orchestrator.processes.process_stats import kill_marked
+from orchestrator.processes.process_stats import kill_marked, tree_of
 from orchestrator.processes.spec import Limits
 from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, state_of, until
 
@@ -30,6 +30,17 @@ async def test_end_of_input_is_the_first_step(stage: Stage) -> None:
     ended = await stage.exit_of(folder)
     assert (ended.code, ended.signal, ended.stopped_by) == (0, None, "request")
     assert stage.output(folder) == b"bye\n"
+
+
+async def test_what_was_sent_before_a_stop_reaches_the_agent_before_the_end_of_its_input(stage: Stage) -> None:
+    folder = await stage.start(shell("cat"), limits=PATIENT)
+    holder = tree_of(folder)[0]
+    holder.suspend()
+    await stage.runs.send(folder, b'{"uuid":"1","interrupt":true}\n')
+    await stage.runs.stop(folder)
+    holder.resume()
+    assert (await stage.exit_of(folder)).code == 0
+    assert stage.output(folder) == b'{"uuid":"1","interrupt":true}\n'
 
 
 async def test_term_is_the_second_step_and_leaves_time_to_clean_up(stage: Stage) -> None:
