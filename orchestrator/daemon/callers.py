@@ -24,8 +24,7 @@ from pathlib import Path
 
 from orchestrator.formats.files import read_file, write_atomically
 from orchestrator.processes.cgroup import PREFIX
-from orchestrator.processes.runs import BOOT
-from orchestrator.processes.spec import MARKER
+from orchestrator.processes.spec import BOOT, MARKER
 from orchestrator.storage.task_files import AGENTS, TaskFiles
 
 HASH_FILE = "token"

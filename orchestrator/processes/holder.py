@@ -10,8 +10,9 @@ Theory of operation
     discards the default stop (measured with the real CLI).
   * Descriptor 3 is the flock on `lock`: held exactly as long as the holder lives. No child inherits it.
   * Other processes of this user can neither trace the holder nor read its memory, which holds what was provided.
-  * Descriptor 5 is an anonymous file in memory: what was provided for the agent, and how it is masked in the agent's
-    output. It is read once; its content is never in a file, an argument or this process's environment.
+  * Descriptor 5 is an anonymous file in memory: what was provided for the agent, how it is masked in the agent's
+    output, and the key that signs the exit file. It is read once; its content is never in a file, an argument or this
+    process's environment.
   * Descriptor 4 is `control`, opened by the daemon before the start: a request finds a reader as soon as there is a
     holder, and none once it is gone.
   * One loop waits for requests, output, room for input, SIGCHLD, and the next deadline. Nothing in it blocks except a
@@ -374,7 +375,8 @@ def main(folder: str) -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     os.chdir(folder)
     spec: files.Spec = files.decode(files.read(files.SPEC))  # type: ignore[assignment]  # the daemon writes what Spec says
-    holder = Holder(spec, handed_over())
+    given = handed_over()
+    holder = Holder(spec, given)
     try:
         holder.serve()
     except Exception as error:
@@ -385,7 +387,7 @@ def main(folder: str) -> None:
         raise
     finally:
         holder.cgroup.remove()
-        holder_files.write_exit(holder.ending())
+        holder_files.write_exit(holder.ending(), given["exit_key"])
         holder_files.ring(spec)
 
 
