@@ -140,6 +140,7 @@ def with_new_fields(document: Json) -> Json:
     agent, run = document["agent"], document["run"]
     return {
         **document,
+        "pipeline_digest": "",
         "run": run and {**run, "holder": ""},
         "agent": {**agent, "setbacks": {**agent["setbacks"], "losses": 0}},
     }
