@@ -24,14 +24,18 @@ _TOP_SEAL = f',\n  "{_TOP_SEAL_KEY}": "'.encode()
 _END = b'"\n}\n'
 
 
-def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Replace a file's content by rename, readable by its owner only; `durable` waits for the disk. Raises OSError."""
+def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> os.stat_result:
+    """Replace a file's content by rename, readable by its owner only; `durable` waits for the disk. Raises OSError.
+
+    Return what the written file's inode says: after the rename, another program's file may already be at the path.
+    """
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open(partial, "wb", opener=_anew) as file:
             file.write(content)
+            file.flush()
+            written = os.fstat(file.fileno())
             if durable:
-                file.flush()
                 os.fsync(file.fileno())
         partial.replace(path)
     except OSError:
@@ -40,6 +44,7 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
         raise
     if durable:
         sync_folder(path.parent)
+    return written
 
 
 class NotRegularFile(OSError):

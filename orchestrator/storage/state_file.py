@@ -51,8 +51,8 @@ class StateFile:
     def replace(self, document: JsonObject, journal_bytes: int) -> None:
         """Write the file. Raises OSError; then the old one stays."""
         content = sealed({**document, "journal_bytes": journal_bytes}, below=BELOW)
-        write_atomically(self._path, content, durable=False)
-        self._written, self._signature = content, _signature(self._path)
+        written = write_atomically(self._path, content, durable=False)
+        self._written, self._signature = content, _signature_of(written)
 
     def is_ours(self) -> bool:
         """Return whether the file is the one that was last written here, judged by its inode, size and time."""
@@ -126,7 +126,10 @@ def require_known(path: Path | str, document: JsonObject) -> None:
 def _signature(path: Path) -> Signature:
     """Return what distinguishes this file from any other at its path; None if there is none."""
     try:
-        found = path.lstat()
+        return _signature_of(path.lstat())
     except OSError:
         return None
+
+
+def _signature_of(found: os.stat_result) -> Signature:
     return found.st_ino, found.st_size, found.st_mtime_ns
