@@ -27,6 +27,7 @@ Theory of operation
   * A machine that shuts down sends TERM to every process at once. The holder waits for the end of its agent, and
     records that the agent did not end by itself: a check that was killed this way has no result. A frozen process does
     not react to TERM, and systemd would wait 90 s for it: if it was sent TERM too, it is thawed so that it can end.
+  * Every process of the run inherits a limit that marks it and that it cannot raise again, whatever else it sheds.
   * The machine may sleep and its clock may jump: every duration is measured on the monotonic clock, which does not run
     during a suspend. `alive` counts as touched when its time changes, whatever the time is.
 """
@@ -42,7 +43,7 @@ import time
 from _ctypes import call_function, dlopen, dlsym  # the C half: `ctypes` takes another 3 ms
 
 from orchestrator.processes import cgroup, files, holder_files, tree
-from orchestrator.processes.launch import IGNORED, launch, wake_on_children
+from orchestrator.processes.launch import IGNORED, launch, mark, wake_on_children
 from orchestrator.processes.masking import Mask
 from orchestrator.processes.pumps import InputPump, OutputPump
 
@@ -373,6 +374,7 @@ def main(folder: str) -> None:
     os.set_inheritable(files.LOCK_FD, False)
     os.set_inheritable(files.CONTROL_FD, False)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    mark(folder)
     os.chdir(folder)
     spec: files.Spec = files.decode(files.read(files.SPEC))  # type: ignore[assignment]  # the daemon writes what Spec says
     given = handed_over()

@@ -1,8 +1,8 @@
 """Measure what the processes of a run use, and find and kill all that belong to it.
 
-A process belongs to a run if it descends from the run's holder, carries the run's marker in its environment, or is in
-the run's control group. The holder is recognised by its command line and by what the journal says of it, so that a run
-is found although an agent moved its folder.
+A process belongs to a run if it descends from the run's holder, carries the run's marker in its environment, has the
+run's limit of file locks, or is in the run's control group. The holder is recognised by its command line and by what
+the journal says of it, so that a run is found although an agent moved its folder.
 """
 
 import time
@@ -136,11 +136,18 @@ def _processes_of(folder: Path, holder: str) -> tuple[list[psutil.Process], list
             if _is_holder(process, str(folder), holder):
                 holders.append(process)
                 others |= {child.pid: child for child in process.children(recursive=True)}
-            elif process.pid in grouped or process.environ().get(MARKER) == str(folder):
+            elif process.pid in grouped or _is_marked(process, str(folder)):
                 others[process.pid] = process
         except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
             continue
     return holders, [process for process in others.values() if _lives(process)]
+
+
+def _is_marked(process: psutil.Process, folder: str) -> bool:
+    with suppress(psutil.AccessDenied):
+        if process.environ().get(MARKER) == folder:
+            return True
+    return process.rlimit(files.RLIMIT_LOCKS)[1] == files.mark_of(folder)
 
 
 def _lives(process: psutil.Process) -> bool:
