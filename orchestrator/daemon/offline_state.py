@@ -200,13 +200,13 @@ class OfflineTask:
         """Return the current state. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
-            return state_moves.current(accepted_pipeline(store.files, task.id), task, to_document(task))
+            return state_moves.current(_pipeline_of(store, task), task, to_document(task))
 
     def resume_point(self) -> JsonObject:
         """Return where work continues. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
-            pipeline = accepted_pipeline(store.files, task.id)
+            pipeline = _pipeline_of(store, task)
             return resume_point(pipeline, task, evidence_of(task, pipeline, Workspace(store.data_dir)), self.now())
 
     def transition(self, move: Transition) -> JsonObject:
@@ -226,7 +226,7 @@ class OfflineTask:
         """Return the task after one decision. What it owes is dispatched when the daemon starts."""
         with self._store() as store:
             before = store.load(self.folder.name, keep_open=True).task
-            pipeline = accepted_pipeline(store.files, before.id)
+            pipeline = _pipeline_of(store, before)
             evidence = evidence_of(before, pipeline, Workspace(store.data_dir))
             event = OperationRequested(at=self.now(), operation=operation, evidence=evidence, by=self.by)
             after, _ = machine.decide(pipeline, before, event)
@@ -271,3 +271,7 @@ def _uncommitted(folder: Path) -> tuple[str, ...]:
     own = f"{folder.resolve().relative_to(top.resolve())}/"
     others = (name for name in names if not name.startswith((own, f"{OURS}/")))
     return tuple(escape_text(name) for name in others)[:MOST_UNCOMMITTED]
+
+
+def _pipeline_of(store: FolderStore, task: Task) -> Pipeline:
+    return accepted_pipeline(store.files, task.id, task.pipeline_digest)

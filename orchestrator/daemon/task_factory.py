@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 
 import orjson
@@ -22,7 +23,7 @@ from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
-from orchestrator.formats.table import nearest
+from orchestrator.formats.table import definition_error, nearest
 from orchestrator.integrations.tickets.text.redaction import (
     RedactedTicket,
     RedactionBlocked,
@@ -117,6 +118,7 @@ class TaskFactory:
                 key=key, type=kind, source=requirement.source, sensitive_check=taken.check(now), preflight=found
             ),
             pipeline=pipeline.name,
+            pipeline_digest=_digest(pipeline.text),
             source=Source(
                 repo=str(repository.path),
                 base_branch=repository.base,
@@ -197,13 +199,20 @@ class TaskFactory:
 
 
 @lru_cache(maxsize=KEPT_PIPELINES)
-def accepted_pipeline(files: TaskFiles, task_id: str) -> Pipeline:
-    """Return the pipeline of a task as it was declared when the task was submitted.
+def accepted_pipeline(files: TaskFiles, task_id: str, digest: str) -> Pipeline:
+    """Return the pipeline of a task as it was declared when the task was submitted; `digest` is the task's own.
 
-    Raises DefinitionError if the task's copy is gone or damaged.
+    Raises DefinitionError if the task's copy is gone or damaged, or was changed since.
     """
     path = files.path_of(task_id, PIPELINE_FILE)
-    return parse_pipeline(read_declared(path), str(path))
+    text = read_declared(path)
+    if digest and _digest(text) != digest:
+        raise definition_error(path, "this is not the pipeline that was accepted with the ticket; restore the file")
+    return parse_pipeline(text, str(path))
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _ticket_key(submission: Submission, requirement: Requirement) -> str | None:

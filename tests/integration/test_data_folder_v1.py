@@ -137,8 +137,13 @@ def in_present_words(view: Json) -> Json:
 
 def with_new_fields(document: Json) -> Json:
     """The document that was recorded, with the fields that were added since."""
-    agent = document["agent"]
-    return {**document, "agent": {**agent, "setbacks": {**agent["setbacks"], "losses": 0}}}
+    agent, run = document["agent"], document["run"]
+    return {
+        **document,
+        "pipeline_digest": "",
+        "run": run and {**run, "holder": ""},
+        "agent": {**agent, "setbacks": {**agent["setbacks"], "losses": 0}},
+    }
 
 
 def reworded(recorded: Any) -> Any:

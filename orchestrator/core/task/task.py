@@ -130,7 +130,8 @@ class Task:
 
     `seq` counts the decisions, `updated_at` is when the last one was taken. `retry_at` is when the next action is due.
     `feedback` is what the agent's last turn lacks; its next turn repeats it. `requested_changes` is what reviewers ask
-    for beyond the ticket; every agent gets it until the work is back at the reviewed stage.
+    for beyond the ticket; every agent gets it until the work is back at the reviewed stage. `pipeline_digest` is that
+    of the pipeline's text as it was accepted; empty in tasks of versions that did not record it.
     """
 
     id: str
@@ -138,6 +139,7 @@ class Task:
     folder: str
     ticket: Ticket
     pipeline: str
+    pipeline_digest: str = ""
     source: Source
     schedule: Schedule = ANY_TIME
     policy: TaskPolicy = DEFAULT_POLICY
