@@ -21,7 +21,7 @@ from orchestrator.core.task.user_requests import (
     UserRequest,
     validate_answer,
 )
-from orchestrator.errors import AnswerRefused
+from orchestrator.errors import AnswerRefused, InvalidTransition
 
 _ENDS = {
     RequestKind.QUESTION: {RequestStatus.ANSWERED: "answer", RequestStatus.SKIPPED: "answer"},
@@ -95,9 +95,12 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
     """Return the blocked task at the beginning of its stage, with every budget reset; open requests of its agent stay
     open.
 
-    A run that still exists is stopped, so nothing goes on in it. Reviews of the blocked visit are withdrawn.
+    A run that still exists is stopped, so nothing goes on in it. Reviews of the blocked visit are withdrawn. A failed
+    task does not go on; the daemon makes a new one of it.
     """
     transitions.require("retry", task)
+    if task.status is not TaskStatus.BLOCKED:
+        raise InvalidTransition("continue", task.status, task.stage, transitions.allowed(task))
     agent = replace(
         task.agent,
         status=AgentStatus.PAUSED,

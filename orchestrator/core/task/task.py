@@ -130,7 +130,8 @@ class Task:
 
     `seq` counts the decisions, `updated_at` is when the last one was taken. `retry_at` is when the next action is due.
     `feedback` is what the agent's last turn lacks; its next turn repeats it. `requested_changes` is what reviewers ask
-    for beyond the ticket; every agent gets it until the work is back at the reviewed stage.
+    for beyond the ticket; every agent gets it until the work is back at the reviewed stage. `retry_of` is the failed
+    task that this one repeats.
     """
 
     id: str
@@ -162,6 +163,7 @@ class Task:
     publication: Publication = NOT_PUBLISHED
     requests: tuple[UserRequest, ...] = ()
     notices: tuple[Notice, ...] = ()
+    retry_of: str | None = None
 
     def with_turn(self, turn: TurnProgress) -> "Task":
         """Return the task with its agent at this point of its turn."""
