@@ -17,6 +17,7 @@ import orjson
 from orchestrator.clock import not_before
 from orchestrator.core.task.checks import Evaluation
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import Priority, Schedule, Source, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
@@ -39,7 +40,7 @@ from orchestrator.settings import Settings
 from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
-from orchestrator.workspaces.repository import inspect_repository, open_repository
+from orchestrator.workspaces.repository import inspect_repository, open_repository, require_writable
 
 LONGEST_TITLE = 200
 TICKET_FILE, PARSED_FILE, PIPELINE_FILE = "ticket.json", "ticket-parsed.json", "pipeline.toml"
@@ -110,6 +111,8 @@ class TaskFactory:
         taken = self._redacted(replace(requirement, title=_title(submission, requirement), type=given))
         repository = inspect_repository(submission.repo, submission.base)
         git, _ = open_repository(repository.path)
+        if any(stage.work.publishes and stage.publish is not Publish.REPORT for stage in pipeline.stages.values()):
+            require_writable(git, _branch(pipeline, ticket or "LOCAL", "TASK", kind))
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
         task_id, key = self._new_id(ticket, now)
         task = Task(
