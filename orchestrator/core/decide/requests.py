@@ -195,8 +195,8 @@ def _approve(pipeline: Pipeline, task: Task, request: UserRequest, event: events
     task = pausing.answer_request(task, request.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task
-    if request.draft.subject in (Subject.MERGE, Subject.RELEASE):
-        return publishing.start_merge(task, request.draft.subject)
+    if request.draft.subject in publishing.APPROVED:
+        return publishing.continue_publishing(task, request.draft.subject)
     return lifecycle.advance(pipeline, pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS)), event.at)
 
 
@@ -208,7 +208,7 @@ def _request_changes(pipeline: Pipeline, task: Task, request: UserRequest, event
     wanted = (f"A person asks for changes: {event.answer}",)
     if request.draft.subject is Subject.RELEASE:
         task = replace(task, source=replace(task.source, head=task.publication.head))
-    if request.draft.subject in (Subject.MERGE, Subject.RELEASE):
+    if request.draft.subject in publishing.APPROVED:
         return publishing.send_back(pipeline, task, wanted, event.at)
     task = pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS))
     tried = outcomes.use_retry(task, "reworks")

@@ -169,7 +169,7 @@ def _request_text(request: UserRequest) -> str:
             text = f"its agent has a plan: {words}"
         case Subject.DEPENDENCY:
             text = f"its agent needs the {request.draft.type} {request.draft.name}: {words}"
-        case Subject.STAGE | Subject.MERGE | Subject.RELEASE:
+        case Subject.STAGE | Subject.PUBLISH | Subject.MERGE | Subject.RELEASE:
             text = words
         case _:
             assert_never(request.draft.subject)

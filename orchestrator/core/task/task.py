@@ -196,7 +196,8 @@ class Task:
     @property
     def waits_for_merge(self) -> bool:
         """Whether the task waits for its pull request, and not for a review of one of its stages."""
-        here = any(request.draft.subject in (Subject.STAGE, Subject.RELEASE) for request in self.pending_requests)
+        other = (Subject.STAGE, Subject.PUBLISH, Subject.RELEASE)
+        here = any(request.draft.subject in other for request in self.pending_requests)
         return self.status is TaskStatus.REVIEW and self.publication.number is not None and not here
 
     @property
