@@ -14,7 +14,8 @@ starts.
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -62,6 +63,7 @@ STATE, LOCK, OLDER = "state.json", ".state.lock", "failures.jsonl"
 OURS = ".coding-agent"
 """The original system's own folder in a repository, which nobody commits."""
 MOST_UNCOMMITTED = 200
+_COMMIT = re.compile(r"[0-9a-f]{4,64}")
 
 
 class NoWorkspace(OrchestratorError):
@@ -113,7 +115,8 @@ class StandaloneWorkspace:
             document, pipeline, task = self._read()
             evidence = seen_in(self.folder)
             if pipeline.stage(task.stage).work.commits:
-                evidence = replace(evidence, dirty=_uncommitted(self.folder))
+                absent = _absent(self.folder, (commit for step in task.steps for commit in step.commits))
+                evidence = replace(evidence, dirty=_uncommitted(self.folder), absent=absent)
             after = self._decided(pipeline, task, move, evidence)
             self._write(with_changes(document, task, replace(after, failures=task.failures)))
         return {"ok": True, "new_state": state_moves.state_of(after)}
@@ -256,6 +259,16 @@ def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidenc
     facts = workspace.facts(task.id, task.source.base_commit, task.source.commit)
     commits = tuple(commit.sha for commit in reversed(facts.commits))
     return replace(evidence, head=facts.head, commits=commits, dirty=facts.dirty)
+
+
+def _absent(folder: Path, commits: Iterable[str]) -> tuple[str, ...]:
+    """Return the commits that the repository around a workspace does not have. Raises GitError where there is none."""
+    named = tuple(dict.fromkeys(commits))
+    known = [commit for commit in named if _COMMIT.fullmatch(commit)]
+    asked = "".join(f"{commit}^{{commit}}\n" for commit in known).encode()
+    answers = Git.foreign(folder).run("cat-file", "--batch-check=%(objecttype)", stdin=asked).splitlines()
+    there = {commit for commit, answer in zip(known, answers, strict=True) if answer == "commit"}
+    return tuple(commit for commit in named if commit not in there)
 
 
 def _uncommitted(folder: Path) -> tuple[str, ...]:
