@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 
 from orchestrator import clock
+from orchestrator.agents.claude_folder import SharedLogin, users_folder
 from orchestrator.agents.drivers import ClaudeDriver, CommandDriver, Driver, inherited
 from orchestrator.agents.installation import find_claude
 from orchestrator.agents.mcp_servers import preflight
@@ -21,9 +22,10 @@ from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
+from orchestrator.daemon.launching import LaunchConfig
 from orchestrator.daemon.monitors import ResourceMonitor
 from orchestrator.daemon.reports import Reports, change_of
-from orchestrator.daemon.runs import LaunchConfig, RunExecutor
+from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
 from orchestrator.daemon.startup import discard_secrets
 from orchestrator.daemon.task_factory import TaskFactory, accepted_pipeline
@@ -102,6 +104,7 @@ class Daemon:
     stalls: StallDetector
     resources: ResourceMonitor
     service: Service
+    login: Callable[[], SharedLogin | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +183,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         stalls=_stall_detector(base, supervisor),
         resources=_resource_monitor(base, supervisor),
         service=_service(base, supervisor, checkpoints, targets, running),
+        login=lambda: running.launching.login,
     )
 
 
@@ -340,6 +344,9 @@ def _task_factory(base: _Base, settings: Settings) -> TaskFactory:
 def _launch_config(base: _Base, settings: Settings, judge: Judge) -> LaunchConfig:
     tokens = {host.token_env for host in settings.forge.hosts.values()}.difference(settings.agent.pass_env)
     base_env = {name: value for name, value in environment().items() if name not in tokens}
+    isolation = isolation_of(settings, environment(), base.config, base.files, base.workspace.objects_of)
+    users = users_folder({**inherited(base_env, settings.agent.pass_env), **settings.agent.env})
+    shares_login = isolation.program is not None and settings.agent.driver == "claude"
     return LaunchConfig(
         driver=_driver(settings, base_env),
         judge=judge,
@@ -350,7 +357,8 @@ def _launch_config(base: _Base, settings: Settings, judge: Judge) -> LaunchConfi
         tiers={Tier(name): model for name, model in settings.agent.tiers if model},
         base_env=base_env,
         limits=_limits(settings.orphan_after, settings.graces),
-        isolation=isolation_of(settings, environment(), base.config, base.files, base.workspace.objects_of),
+        isolation=isolation,
+        login=SharedLogin(users=users.login, folder=settings.data_dir / "login") if shares_login else None,
         socket=settings.agents_socket,
     )
 

@@ -22,6 +22,7 @@ from typing import Protocol
 import orjson
 
 from orchestrator.agents.claude import Parser
+from orchestrator.agents.claude_folder import ClaudeFolder, users_folder, variables
 from orchestrator.core.decide.pausing import ALLOW, DENY
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, RequestStatus, Subject, UserRequest
 from orchestrator.errors import OrchestratorError
@@ -109,15 +110,23 @@ class Launch:
     provided: Mapping[str, str] = field(default_factory=dict, repr=False)
     token: str = field(default="", repr=False)  # authorizes state operations on its own task, on `socket`
     socket: Path = Path()
+    state: Path | None = None  # the task's own folder for what the program keeps; None for the user's
+    login: Path | None = None  # the folder of the login, if it is not the user's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCommand:
-    """A command and its whole environment; `state` are folders in which the program keeps what outlives it."""
+    """A command and its whole environment; `writable` are folders that the program needs, `folder` one to prepare."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
-    state: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    folder: ClaudeFolder | None = None
+
+    def prepare(self) -> None:
+        """Make the folder that the program needs. Blocks; raises OSError."""
+        if self.folder:
+            self.folder.prepare()
 
 
 class Driver(Protocol):
@@ -228,8 +237,16 @@ class ClaudeDriver(StreamDriver):
             *([f"--append-system-prompt={order.system_prompt}"] if order.system_prompt else []),
         ]
         env = _environment(order, self.pass_env, {**CLAUDE_ENV, **self.env})
-        state = Path(env.get("CLAUDE_CONFIG_DIR") or Path(env.get("HOME", "/"), ".claude"))
-        return AgentCommand(argv=tuple(argv), env=env, state=(state,))
+        users = users_folder(env)
+        if order.state is None:
+            return AgentCommand(argv=tuple(argv), env=env, writable=(users.path, users.login))
+        session = order.session_id if order.resume else ""
+        return AgentCommand(
+            argv=tuple(argv),
+            env=env | variables(order.state, users, order.login),
+            writable=(order.state, order.login or users.login),
+            folder=ClaudeFolder(path=order.state, users=users, session_id=session),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
