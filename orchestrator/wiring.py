@@ -3,7 +3,7 @@
 It is built in one pass, from the inbox up; nothing is filled in later.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from orchestrator.agents.installation import find_claude
 from orchestrator.agents.mcp_servers import preflight
 from orchestrator.agents.stall_detector import StallDetector
 from orchestrator.core.events.events import Event
+from orchestrator.core.task.checks import Check
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
@@ -200,7 +201,7 @@ def _service(
         workspace=base.workspace,
         secrets=base.secrets,
         trackers=_trackers(base.settings.now),
-        factory=_task_factory(base, base.settings.now),
+        factory=_task_factory(base, base.settings.now, running),
         with_forge=targets.with_forge,
         usage_of=running.usage,
         isolation=lambda: running.launching.isolation.summary,
@@ -211,7 +212,10 @@ def _service(
 
     def adopt(changed: Settings) -> None:
         targets.use(changed.forge, _trackers(changed))
-        service.submissions.trackers, service.submissions.factory = _trackers(changed), _task_factory(base, changed)
+        service.submissions.trackers, service.submissions.factory = (
+            _trackers(changed),
+            _task_factory(base, changed, running),
+        )
 
     base.settings.on_change(adopt)
     return service
@@ -330,7 +334,10 @@ def bundled_redactor() -> Redactor:
     return Redactor(parse_rules(read_declared(path), str(path)))
 
 
-def _task_factory(base: _Base, settings: Settings) -> TaskFactory:
+def _task_factory(base: _Base, settings: Settings, running: RunExecutor) -> TaskFactory:
+    def objection(pipeline: Pipeline, checks: Sequence[Check]) -> str:
+        return running.launching.isolation.objection(map(base.definitions.role, pipeline.roles), checks)
+
     return TaskFactory(
         files=base.files,
         quarantine_dir=settings.data_dir / QUARANTINE,
@@ -338,6 +345,7 @@ def _task_factory(base: _Base, settings: Settings) -> TaskFactory:
         pipelines=lambda: base.definitions.now.pipelines,
         redactor=base.redactor,
         preflight=_preflight(settings, base.definitions),
+        objection=objection,
     )
 
 

@@ -9,7 +9,7 @@ holder's files could stop it or pretend its end.
 import os
 import pwd
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +17,19 @@ import structlog
 
 import orchestrator
 from orchestrator.agents.claude_folder import LOGIN, PRIVATE, users_folder
-from orchestrator.agents.drivers import inherited
+from orchestrator.agents.drivers import AgentCommand, inherited
+from orchestrator.core.task.checks import Check
 from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
-from orchestrator.formats.files import make_private
-from orchestrator.processes.sandbox.bubblewrap import find_program, probe, wrap
+from orchestrator.formats.files import make_private, read_file, write_atomically
+from orchestrator.pipelines.role import Role
+from orchestrator.processes.sandbox.bubblewrap import (
+    command_without_network,
+    find_program,
+    probe,
+    without_network,
+    wrap,
+)
 from orchestrator.processes.sandbox.mounts import Access, Rules, mounts_of, rules
 from orchestrator.settings import Settings, config_folders
 from orchestrator.storage.task_files import AGENTS, CLI_STATE, TaskFiles
@@ -45,6 +53,7 @@ CREDENTIALS = (
 )  # fmt: skip
 """Where programs keep what gives access to other machines, below the home folder."""
 LOGS = "logs"
+OFFLINE_SHELL = "offline-shell"
 
 
 class NotIsolated(OrchestratorError):
@@ -81,32 +90,59 @@ class Isolation:
             return "bubblewrap"
         return f"none ({self.reason}): agents and checks can reach whatever the daemon's user can"
 
+    def objection(self, roles: Iterable[Role], checks: Iterable[Check]) -> str:
+        """Return why these cannot run as they are declared; empty if they can."""
+        offline = [f"the role {role.name}" for role in roles if not role.network]
+        offline += [f"the check {check.name}" for check in checks if not check.network]
+        if not offline or self.program:
+            return ""
+        return f"{offline[0]} must have no network, which needs a sandbox, and there is none: {self.reason}"
+
     def require(self) -> None:
         """Raise NotIsolated if runs must be isolated, and cannot be."""
         if self.is_required and self.program is None:
             raise NotIsolated(self.reason)
 
-    def of_agent(self, task: Task, attempt: int, cwd: Path, writable: tuple[Path, ...]) -> tuple[str, ...]:
-        """Return the sandbox of an agent, empty if there is none; its program needs some writable folders. Blocks.
+    def offline_shell(self) -> Path:
+        """Return a program that runs a shell command without a network in the sandbox of an agent. Blocks.
 
         Raises NotIsolated.
         """
+        if self.program is None:
+            raise NotIsolated(f"a role must have no network, and there is no sandbox: {self.reason}")
+        path, script = self.data_dir / OFFLINE_SHELL, command_without_network(self.program).encode()
+        if read_file(path) != script:
+            write_atomically(path, script)
+            path.chmod(0o500)
+        return path
+
+    def of_agent(self, task: Task, attempt: int, cwd: Path, process: AgentCommand) -> tuple[str, ...]:
+        """Return the sandbox of an agent, empty if there is none. Blocks.
+
+        Raises NotIsolated.
+        """
+        writable = process.writable
         for folder in writable if self.program else ():
             make_private(folder)
         outbox = self.files.run_folder(task.id, f"{AGENTS}/{attempt}") / "out"
         own = [*self._of_task(task.id), *(self.users if writable else ()), *rules(Access.WRITABLE, writable)]
         own += [(outbox, Access.WRITABLE), (self.socket_folder, Access.READABLE)]
+        own.append((self.data_dir / OFFLINE_SHELL, Access.READABLE))
         if task.source.worktree:
             own.append((Path(task.source.worktree), Access.WRITABLE))
-        return self._wrap(task, own, cwd)
+        words = self._wrap(task, own, cwd)
+        return words if process.network else without_network(words)
 
-    def of_check(self, task: Task, report: Path, checkout: Path) -> tuple[str, ...]:
+    def of_check(self, task: Task, check: Check, report: Path, checkout: Path) -> tuple[str, ...]:
         """Return the sandbox of a check, empty if there is none; it may write its report and its checkout. Blocks.
 
         Raises NotIsolated.
         """
+        if objection := self.objection((), (check,)):
+            raise NotIsolated(objection)
         own = [*self.users, (report.parent, Access.WRITABLE), (checkout, Access.WRITABLE)]
-        return self._wrap(task, own, checkout)
+        words = self._wrap(task, own, checkout)
+        return words if check.network else without_network(words)
 
     def _wrap(self, task: Task, own: Rules, cwd: Path) -> tuple[str, ...]:
         self.require()

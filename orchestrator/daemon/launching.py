@@ -41,7 +41,10 @@ class LaunchConfig:
 
 
 def order_of(config: LaunchConfig, task: Task, command: do.StartAgent, files: TaskFiles, token: str) -> Launch:
-    """Return the order to launch an agent. Blocks: it opens what people provided, and brings the login up to date."""
+    """Return the order to launch an agent. Blocks: it opens what people provided, and brings the login up to date.
+
+    Raises NotIsolated where the role must have no network and cannot be kept from it.
+    """
     role = config.role(command.role)
     if config.login:
         config.login.exchange()
@@ -70,4 +73,5 @@ def order_of(config: LaunchConfig, task: Task, command: do.StartAgent, files: Ta
         socket=config.socket,
         state=files.path_of(task.id, CLI_STATE),
         login=config.login.folder if config.login else None,
+        offline_shell=None if role.network else config.isolation.offline_shell(),
     )

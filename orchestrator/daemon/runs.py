@@ -95,7 +95,7 @@ class RunExecutor:
         isolation = self.launching.isolation
         spec = RunSpec(
             run=f"{task.id}/{agent_run_folder(command.attempt)}",
-            wrap=await asyncio.to_thread(isolation.of_agent, task, command.attempt, order.cwd, process.writable),
+            wrap=await asyncio.to_thread(isolation.of_agent, task, command.attempt, order.cwd, process),
             argv=process.argv,
             cwd=order.cwd,
             env=process.env,
@@ -107,12 +107,12 @@ class RunExecutor:
 
     async def start_check(self, task: Task, command: do.RunCheck, checkout: Path) -> None:
         """Start a check in its checkout; do nothing if that run began before."""
-        limits = replace(self.launching.limits, orphan_after=None)
+        limits, isolation = replace(self.launching.limits, orphan_after=None), self.launching.isolation
         report = self._files.run_folder(task.id, command.folder) / REPORT
         make_private(report.parent)
         spec = RunSpec(
             run=f"{task.id}/{command.folder}",
-            wrap=await asyncio.to_thread(self.launching.isolation.of_check, task, report, checkout),
+            wrap=await asyncio.to_thread(isolation.of_check, task, command.check, report, checkout),
             argv=argv(command.check),
             cwd=checkout,
             env=environment(self.launching.base_env) | {"ORCHESTRATOR_REPORT": str(report)},

@@ -6,7 +6,7 @@ as declared today, is copied into its folder, so that later changes of definitio
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 
 from orchestrator.clock import not_before
-from orchestrator.core.task.checks import Evaluation
+from orchestrator.core.task.checks import Check, Evaluation
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Priority, Schedule, Source, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
@@ -86,7 +86,10 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFactory:
-    """Makes tasks from submissions; no agent can read `quarantine_dir`."""
+    """Makes tasks from submissions; no agent can read `quarantine_dir`.
+
+    `objection` returns why the roles and checks of a task could not run, empty if they can.
+    """
 
     files: TaskFiles
     quarantine_dir: Path
@@ -94,6 +97,7 @@ class TaskFactory:
     pipelines: Callable[[], Mapping[str, Pipeline]]
     redactor: Redactor
     preflight: Callable[[Pipeline], Preflight]
+    objection: Callable[[Pipeline, Sequence[Check]], str]
 
     def create(self, submission: Submission, requirement: Requirement, now: datetime) -> Task:
         """Return a new task for a requirement, with its folder written. Blocks.
@@ -108,6 +112,8 @@ class TaskFactory:
         repository = inspect_repository(submission.repo, submission.base)
         git, _ = open_repository(repository.path)
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
+        if objection := self.objection(pipeline, checks):
+            raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
         task_id, key = self._new_id(ticket, now)
         task = Task(
             id=task_id,

@@ -137,8 +137,10 @@ def in_present_words(view: Json) -> Json:
 
 def with_new_fields(document: Json) -> Json:
     """The document that was recorded, with the fields that were added since."""
-    agent = document["agent"]
-    return {**document, "agent": {**agent, "setbacks": {**agent["setbacks"], "losses": 0}}}
+    agent, options = document["agent"], document["check_options"]
+    checks = {name: {**option, "network": True} for name, option in options.items()}
+    agent = {**agent, "setbacks": {**agent["setbacks"], "losses": 0}}
+    return {**document, "agent": agent, "check_options": checks}
 
 
 def reworded(recorded: Any) -> Any:
