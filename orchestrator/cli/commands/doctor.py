@@ -30,7 +30,7 @@ from orchestrator.cli.output import console, plain, print_json, size
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
-from orchestrator.settings import Settings, SettingsError, environment
+from orchestrator.settings import Settings, SettingsError, environment_with_secrets
 from orchestrator.workspaces.git import Git
 
 OLDEST_GIT = (2, 34)
@@ -99,7 +99,7 @@ def _findings(place: CliContext) -> Iterator[DoctorFinding]:
         )
         places = place.places()
         settings = Settings.model_construct(data_dir=places.data_dir, socket=places.socket)
-    yield from findings(settings, environment())
+    yield from findings(settings, environment_with_secrets())
 
 
 def findings(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
