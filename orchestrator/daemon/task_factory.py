@@ -6,7 +6,7 @@ as declared today, is copied into its folder, so that later changes of definitio
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from orchestrator.clock import not_before
-from orchestrator.core.task.checks import Evaluation
+from orchestrator.core.task.checks import Check, Evaluation
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import Priority, Schedule, Source, Task, TaskStatus, Timing
@@ -91,7 +91,10 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFactory:
-    """Makes tasks from submissions; no agent can read `quarantine_dir`."""
+    """Makes tasks from submissions; no agent can read `quarantine_dir`.
+
+    `objection` returns why the roles and checks of a task could not run, empty if they can.
+    """
 
     files: TaskFiles
     quarantine_dir: Path
@@ -99,6 +102,7 @@ class TaskFactory:
     pipelines: Callable[[], Mapping[str, Pipeline]]
     redactor: Redactor
     preflight: Callable[[Pipeline], Preflight]
+    objection: Callable[[Pipeline, Sequence[Check]], str]
 
     def create(self, submission: Submission, requirement: Requirement, now: datetime) -> Task:
         """Return a new task for a requirement, with its folder written. Blocks.
@@ -115,6 +119,8 @@ class TaskFactory:
         if any(stage.work.publishes and stage.publish is not Publish.REPORT for stage in pipeline.stages.values()):
             require_writable(git, _branch(pipeline, ticket or "LOCAL", "TASK", kind))
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
+        if objection := self.objection(pipeline, checks):
+            raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
         task_id, key = self._new_id(ticket, now)
         task = Task(
             id=task_id,

@@ -141,9 +141,10 @@ def in_present_words(view: Json) -> Json:
 
 def with_new_fields(document: Json) -> Json:
     """The document that was recorded, with the fields that were added since."""
-    agent, run = document["agent"], document["run"]
+    agent, run, options = document["agent"], document["run"], document["check_options"]
     return {
         **document,
+        "check_options": {name: {**option, "network": True} for name, option in options.items()},
         "pipeline_digest": "",
         "retry_of": None,
         "run": run and {**run, "holder": ""},

@@ -86,6 +86,7 @@ class SubmissionHarness:
             pipelines=lambda: self.definitions.pipelines,
             redactor=Redactor(parse_rules(RULES.read_text(), str(RULES))),
             preflight=lambda _: Preflight(servers_registered=("cks",), env_unset=("CKS_CONFIG",)),
+            objection=lambda *_: "",
         )
 
     async def accept(self, text: str, *accounts: TrackerAccount, **more: Any) -> Task:
