@@ -17,7 +17,7 @@ from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.formats.files import read_file, sealed, unsealed, write_atomically
-from orchestrator.storage.journal import NAME, checkpoints, recovered_line
+from orchestrator.storage.journal import NAME, checkpoints, recovered_line, seal_key
 from orchestrator.storage.records import StoreError
 from orchestrator.storage.state_document import from_document
 from orchestrator.storage.state_file import BELOW, FutureFile, state_of
@@ -59,7 +59,9 @@ def restore(store: FolderStore, task_id: str, at: datetime) -> RestoredTask:
     line = orjson.dumps(recovered_line(task_id, document, stamp(at))) + b"\n"
     aside = tuple(_set_aside(folder / name) for name in (NAME, STATE) if (folder / name).exists())
     write_atomically(folder / NAME, line)
-    write_atomically(folder / STATE, sealed({**document, "journal_bytes": len(line)}, below=BELOW))
+    write_atomically(
+        folder / STATE, sealed({**document, "journal_bytes": len(line)}, below=BELOW, key=seal_key(folder))
+    )
     return RestoredTask(task=store.load(task_id).task, source=source, set_aside=aside)
 
 
@@ -77,7 +79,8 @@ def _states(folder: Path) -> Iterator[tuple[str, JsonObject]]:
     if document is not None and not foreign:
         yield STATE, document
     for path in checkpoints(folder):
-        kept = unsealed(read_file(path) or b"")
+        content = read_file(path) or b""
+        kept = unsealed(content, key=seal_key(folder)) or unsealed(content)  # the latter by earlier versions
         if kept is not None and isinstance(kept.get("state"), dict):
             yield f"{path.parent.name}/{path.name}", cast(JsonObject, kept["state"])
 
