@@ -8,7 +8,8 @@ So
 
 * lines beyond it, after a crash between the two writes, are applied at load, and a torn last line is cut off;
 * a damaged or missing one is rebuilt from the journal and the newest intact checkpoint;
-* one written by another program lacks our seal, or contradicts the journal, which counts first: it is set aside as `state.json.foreign-<seq>` and rewritten.
+* one written by another program lacks our seal, or contradicts the journal, which counts first: it is set aside as
+  `state.json.foreign-<seq>` and rewritten.
 
 Telemetry (usage, progress, how far output was read) is written into state.json between decisions and never into the
 journal. So that a change in the journal fits both the state with telemetry and the one without, the first decision
