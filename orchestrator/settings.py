@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Literal, get_args, get_origin
+from typing import Annotated, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as SourceError
 
@@ -27,6 +27,7 @@ from orchestrator.formats.table import Path as Where
 from orchestrator.formats.toml import read_toml
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import Folders, read_declared
+from orchestrator.processes.spec import HELD_BELOW
 from orchestrator.settings_sections import (
     AgentSettings,
     BudgetSettings,
@@ -69,6 +70,15 @@ def _socket(known: Mapping[str, Path]) -> Path:
     return Path(os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0] or known["data_dir"]) / "orchestrator.sock"
 
 
+def _above_holders(floor: ByteSize) -> ByteSize:
+    if floor < HELD_BELOW:
+        raise ValueError(
+            f"must be at least {HELD_BELOW >> 20} MiB, because below it the output of agents and checks waits unread: "
+            "they would hang instead of freezing"
+        )
+    return floor
+
+
 class LogSettings(SettingsSection):
     """The daemon's own log."""
 
@@ -96,7 +106,7 @@ class Settings(BaseSettings):
     park_after: Seconds = 1800.0
     stall_after: Seconds = 900.0
     orphan_after: Seconds = 300.0
-    free_space_floor: ByteSize = Field(default=ByteSize(2 * 1024**3), ge=0)
+    free_space_floor: Annotated[ByteSize, AfterValidator(_above_holders)] = ByteSize(2 * 1024**3)
     free_memory_floor: ByteSize = Field(default=ByteSize(512 * 1024**2), ge=0)
     load_ceiling: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     agent: AgentSettings = Field(default_factory=AgentSettings)

@@ -123,7 +123,7 @@ class _Base:
 
     def pipeline_of(self, task: Task) -> Pipeline:
         """Return the pipeline of a task as it was declared when the task was submitted."""
-        return accepted_pipeline(self.files, task.id)
+        return accepted_pipeline(self.files, task.id, task.pipeline_digest)
 
 
 def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, config: Path | None = None) -> Daemon:

@@ -28,12 +28,12 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import make_private
 from orchestrator.pipelines.role import answer_of
 from orchestrator.processes.output import RunOutput
-from orchestrator.processes.process_stats import kill_marked
-from orchestrator.processes.run_state import has_begun, pid_of
+from orchestrator.processes.process_stats import holder_of, kill_run
+from orchestrator.processes.run_state import has_begun, pid_of, seconds_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Exit, RunGone, RunSpec, Stdin, StoppedBy, Usage
 from orchestrator.redaction.masking import Masks, masks_of
-from orchestrator.storage.task_files import TaskFiles
+from orchestrator.storage.task_files import AGENTS, TaskFiles
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, argv, environment
 from orchestrator.workspaces.outbox import import_files
@@ -45,11 +45,13 @@ log = structlog.get_logger()
 class _Followed:
     """A run whose output and end are watched: an agent with the reader of its output, or a check.
 
-    `reads_on` is set while more output waits than is read at a time.
+    `holder` identifies its holder if it is known to have begun. `reads_on` is set while more output waits than is read
+    at a time.
     """
 
     task: Task
     run: str
+    holder: str
     follower: OutputReader | None
     check: Check | None
     reads_on: bool = False
@@ -186,14 +188,18 @@ class RunExecutor:
         """Start to stop a run; its end is posted when it has ended."""
         folder = self._files.run_folder(task.id, command.folder)
         self.follow(task, command.folder)
-        if not has_begun(folder) and not self._runs.is_alive(folder):
+        holder, limits = self._followed[folder].holder, self.launching.limits
+        if not holder and not has_begun(folder) and not self._runs.is_alive(folder):
+            kill_run(folder)  # the daemon may have ended while it started it
             self._end(folder, "it was never started", None)
             return
         running = task.run is not None and task.run.process is ProcessState.RUNNING
         if command.interrupt and running and self._runs.is_alive(folder):
             request = f"interrupt-{task.agent.attempt}-{task.agent.turn.number}"
             await self._send(folder, self.launching.driver.interrupt(request))
-        await self._runs.stop(folder)
+        is_agent = command.folder.startswith(f"{AGENTS}/")
+        longest = limits.longest_stop if is_agent else replace(limits, term_grace=CLEANUP_GRACE).longest_stop
+        await self._runs.stop(folder, holder, longest)
         self._look(folder)
 
     def follow(self, task: Task, run: str) -> None:
@@ -204,6 +210,7 @@ class RunExecutor:
             self._followed[folder] = _Followed(
                 task=task,
                 run=run,
+                holder=task.run.holder if task.run is not None and task.run.folder == run else "",
                 follower=self._follower(task, folder) if is_agent else None,
                 check=None if is_agent else task.evaluation.next_check,
             )
@@ -215,7 +222,7 @@ class RunExecutor:
         if task.run is not None:
             folder = self._files.run_folder(task.id, task.run.folder)
             self._followed.pop(folder, None)
-            log.warning("processes_killed", task=task.id, pids=kill_marked(folder))
+            log.warning("processes_killed", task=task.id, pids=kill_run(folder, task.run.holder))
 
     async def _masks(self, task: Task) -> Masks:
         return masks_of(await asyncio.to_thread(self.launching.masked, task))
@@ -223,7 +230,8 @@ class RunExecutor:
     async def _start(self, task: Task, run: str, spec: RunSpec) -> None:
         folder = self._files.run_folder(task.id, run)
         await self._runs.start(folder, spec)
-        self._inbox.post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid_of(folder)))
+        pid, holder = pid_of(folder), holder_of(folder)
+        self._inbox.post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid, holder=holder))
 
     def _follower(self, task: Task, folder: Path) -> OutputReader:
         def asked(request: Asked) -> None:
@@ -274,7 +282,7 @@ class RunExecutor:
         followed = self._followed.get(folder)
         if followed is None:
             return
-        end = self._runs.exit_of(folder)
+        end = self._runs.exit_of(folder, followed.holder)
         self._read(folder)
         if followed.reads_on:
             return
@@ -337,13 +345,5 @@ def _ended(run: str, folder: Path, end: Exit) -> CheckRun:
         exit_code=-end.signal if end.signal else end.code,
         timed_out=end.timed_out,
         spawn_error=end.spawn_error,
-        seconds=_seconds(folder),
+        seconds=seconds_of(folder),
     )
-
-
-def _seconds(folder: Path) -> float:
-    """Return how long a run took, by the times of the files that its holder wrote first and last."""
-    try:
-        return round((folder / "exit").stat().st_mtime - (folder / "pid").stat().st_mtime, 2)
-    except OSError:
-        return 0.0
