@@ -9,6 +9,10 @@ Theory of operation
     a process that forks twice is PID 1 of the sandbox, not that of the machine.
   * When the holder dies, the kernel kills the outer bubblewrap, which takes the sandbox with it. The same happens when
     the command ends, so nothing that it leaves behind lives on.
+  * bubblewrap ends with code 128 + N if the command died of signal N. A program that ends with such a code by itself
+    cannot be told from it, so the holder reports the signal (launch.py).
+  * A sandbox inside works for an ordinary user, as claude can make them for its commands. For root it works with
+    `--unshare-user` alone, since bubblewrap takes root to have capabilities, and without a /proc of its own.
   * An ordinary user's sandbox needs a user namespace, in which the command has no capabilities. Root's does not, and
     keeps those that let it handle other users' files; it could undo its mounts with the others.
 """
