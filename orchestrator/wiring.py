@@ -101,7 +101,7 @@ class Daemon:
     stalls: StallDetector
     resources: ResourceMonitor
     service: Service
-    login: Callable[[], SharedLogin | None]
+    launching: Callable[[], LaunchConfig]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         stalls=_stall_detector(base, supervisor),
         resources=_resource_monitor(base, supervisor),
         service=_service(base, supervisor, checkpoints, targets, running),
-        login=lambda: running.launching.login,
+        launching=lambda: running.launching,
     )
 
 
