@@ -257,8 +257,9 @@ class RunExecutor:
 
     def abandon(self, task: Task) -> None:
         """Kill what is left of a task that can no longer be decided about."""
-        if task.run is not None:
-            folder = self._files.run_folder(task.id, task.run.folder)
+        recorded = [self._files.run_folder(task.id, task.run.folder)] if task.run is not None else []
+        alive = filter(self._runs.is_alive, self._files.run_folders(task.id))
+        for folder in dict.fromkeys((*recorded, *alive)):
             self._followed.pop(folder, None)
             log.warning("processes_killed", task=task.id, pids=kill_marked(folder))
 
