@@ -21,6 +21,7 @@ from pydantic_settings import SettingsError as SourceError
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.formats.secret_files import read_secrets
 from orchestrator.formats.table import DefinitionError, Problem, nearest
 from orchestrator.formats.table import Path as Where
 from orchestrator.formats.toml import read_toml
@@ -182,6 +183,8 @@ def load_settings(config: Path | None = None, options: Mapping[str, object] | No
         layers = [_from_jira_variables(), *(_from_file(path) for path in _files(config))]
     except DefinitionError as error:
         raise SettingsError(error.problems) from error
+    if problems := _secrets()[1]:
+        raise SettingsError(problems)
     layers.append(_from_environment())
     layers.append(_Layer(source="options", values=options or {}))
     values: Mapping[str, object] = {}
@@ -240,6 +243,25 @@ def _places_in(text: str) -> dict[str, object]:
 def environment() -> dict[str, str]:
     """Return the environment of this process."""
     return dict(os.environ)
+
+
+def environment_with_secrets() -> dict[str, str]:
+    """Return the environment of this process, and what secret files hold for variables that it lacks. Blocks."""
+    secrets, _ = _secrets()
+    return {**secrets, **os.environ}
+
+
+def _secrets() -> tuple[dict[str, str], list[Problem]]:
+    """Return the secrets in systemd's credentials and beside the settings, and which files are not used."""
+    given = credentials_folder()
+    folders = [(folder / "credentials", False) for folder in config_folders()] + ([(given, True)] if given else [])
+    found: dict[str, str] = {}
+    problems: list[Problem] = []
+    for folder, by_systemd in folders:
+        secrets, wrong = read_secrets(folder, by_systemd=by_systemd)
+        found |= secrets
+        problems += [Problem(source="secrets", text=text) for text in wrong]
+    return found, problems
 
 
 def credentials_folder() -> Path | None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from orchestrator.core.task.checkpoint import infer_task
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task, TaskStatus
-from orchestrator.daemon.task_factory import PIPELINE_FILE, accepted_pipeline
+from orchestrator.daemon.task_factory import PIPELINE_FILE, accepted_pipeline, digest_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.table import DefinitionError
 from orchestrator.redaction.display import escape_text
@@ -30,24 +30,23 @@ def recover(store: FolderStore, task_id: str, declared: Mapping[str, Pipeline], 
     Raises NothingLost if they can be read, NoStateLeft with advice if nothing intact is left, NoPipelineLeft, and also
     StoreError and OSError.
     """
-    is_whole = _has_pipeline(store, task_id)
     try:
         restored = restore(store, task_id, at)
     except NoStateLeft:
         raise NoStateLeft(_advice(store, task_id, declared)) from None
     except NothingLost:
-        if is_whole:
-            raise
         restored = RestoredTask(task=store.load(task_id).task, source="its journal", set_aside=())
-    if is_whole:
-        return restored
+        if _has_pipeline(store, restored.task):
+            raise
     task = restored.task
+    if _has_pipeline(store, task):
+        return restored
     pipeline = declared.get(task.pipeline)
-    if pipeline is None or (task.stage and task.stage not in pipeline.stages):
+    if pipeline is None or task.pipeline_digest not in {"", digest_of(pipeline)}:
         path = escape_text(str(store.files.path_of(task_id, PIPELINE_FILE)))
         raise NoPipelineLeft(
-            f"{path} cannot be read, and no pipeline {task.pipeline!r} with the stage {task.stage} is declared; "
-            "write the file again, or cancel the task"
+            f"{path} cannot be read, and the pipeline {task.pipeline!r} is not declared as it was when the ticket was "
+            "accepted; restore the file and try again, or cancel the task"
         )
     return replace(restored, set_aside=(*restored.set_aside, *_replace_pipeline(store, task_id, pipeline)))
 
@@ -61,16 +60,19 @@ def cancel_unreadable(store: FolderStore, known: Task, declared: Mapping[str, Pi
     source = replace(known.source, worktree=str(worktree)) if worktree.is_dir() else known.source
     seq = known.seq + 1
     task = replace(known, status=TaskStatus.CANCELLED, block_reason=None, seq=seq, updated_at=at, source=source)
-    if store.holds(task.id):
-        record(store, task, at)
-        if not _has_pipeline(store, task.id):
-            _replace_pipeline(store, task.id, declared.get(task.pipeline) or next(iter(declared.values())))
+    if not store.holds(task.id):
+        return task
+    if not _has_pipeline(store, task):
+        pipeline = declared.get(task.pipeline) or next(iter(declared.values()))
+        _replace_pipeline(store, task.id, pipeline)
+        task = replace(task, pipeline_digest=digest_of(pipeline))
+    record(store, task, at)
     return task
 
 
-def _has_pipeline(store: FolderStore, task_id: str) -> bool:
+def _has_pipeline(store: FolderStore, task: Task) -> bool:
     try:
-        accepted_pipeline(store.files, task_id)
+        accepted_pipeline(store.files, task.id, task.pipeline_digest)
     except DefinitionError:
         return False
     return True
@@ -93,8 +95,11 @@ def _advice(store: FolderStore, task_id: str, declared: Mapping[str, Pipeline]) 
         where = f"`git fetch {escape_text(str(git.folder))} {refs}/head:{task_id}` brings them into your repository"
     except OrchestratorError as error:
         where = f"its commits cannot be read ({error})"
-    pipeline = accepted_pipeline(store.files, task_id) if _has_pipeline(store, task_id) else declared.get("full")
-    stage = infer_task(pipeline.stages.values(), names, commits) if pipeline else "an unknown stage"
+    try:
+        pipeline = accepted_pipeline(store.files, task_id, "")
+    except DefinitionError:
+        pipeline = declared["full"]
+    stage = infer_task(pipeline.stages.values(), names, commits)
     ticket = escape_text(str(store.files.path_of(task_id, "ticket.json")))
     return (
         f"no state of {task_id} is intact; judging by its files it had reached {stage}, with {commits} commits; "

@@ -89,20 +89,21 @@ def build_service(parts: ServiceParts) -> Service:
     recovery = RecoveryService(
         index=index, supervisor=supervisor, store=store, definitions=parts.definitions, clock=clock
     )
+    submissions = SubmissionService(
+        trackers=parts.trackers,
+        factory=parts.factory,
+        with_forge=parts.with_forge,
+        index=index,
+        supervisor=supervisor,
+        inbox=inbox,
+        clock=clock,
+    )
     return Service(
         data_dir=store.data_dir,
         access=AccessControl(store.files),
         redact=redact,
-        submissions=SubmissionService(
-            trackers=parts.trackers,
-            factory=parts.factory,
-            with_forge=parts.with_forge,
-            index=index,
-            supervisor=supervisor,
-            inbox=inbox,
-            clock=clock,
-        ),
-        tasks=_task_service(parts, index, recovery),
+        submissions=submissions,
+        tasks=_task_service(parts, index, submissions, recovery),
         requests=UserRequestService(
             index=index,
             supervisor=supervisor,
@@ -134,7 +135,9 @@ def build_service(parts: ServiceParts) -> Service:
     )
 
 
-def _task_service(parts: ServiceParts, index: TaskIndex, recovery: RecoveryService) -> TaskService:
+def _task_service(
+    parts: ServiceParts, index: TaskIndex, submissions: SubmissionService, recovery: RecoveryService
+) -> TaskService:
     return TaskService(
         index=index,
         supervisor=parts.supervisor,
@@ -143,6 +146,7 @@ def _task_service(parts: ServiceParts, index: TaskIndex, recovery: RecoveryServi
         workspace=parts.workspace,
         checkpoints=parts.checkpoints,
         secrets=parts.secrets,
+        submissions=submissions,
         recovery=recovery,
         clock=parts.clock,
     )

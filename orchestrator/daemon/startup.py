@@ -59,7 +59,7 @@ def take_up(store: FolderStore, supervisor: Supervisor, task_id: str) -> Task | 
         hold_unreadable(store, supervisor, task_id, error)
         return None
     try:
-        accepted_pipeline(store.files, task_id)
+        accepted_pipeline(store.files, task_id, loaded.task.pipeline_digest)
     except DefinitionError as error:
         supervisor.unreadable.hold(loaded.task, f"its pipeline cannot be read: {error}")
         return None

@@ -12,6 +12,11 @@ from orchestrator.processes import files
 from orchestrator.redaction.masking import NO_MASKS, Masks
 
 MARKER = "ORCHESTRATOR_RUN"
+BOOT = "import sys; sys.path.append(sys.argv[1]); from orchestrator.processes.holder import main; main(sys.argv[2])"
+"""What a holder's interpreter runs: its arguments are where this program is installed, and the run's folder."""
+
+
+STOP_MARGIN = 10.0  # seconds that a busy machine may take for a stop, beyond its steps
 
 
 class RunGone(OrchestratorError):
@@ -84,6 +89,11 @@ class Limits:
     sweep_grace: float = 1.0  # for what an ended agent leaves behind, between TERM and KILL
     oom_score_adj: int = 500
 
+    @property
+    def longest_stop(self) -> float:
+        """After how many seconds a run that was told to stop has ended, unless its holder does not do its work."""
+        return self.eof_grace + self.term_grace + self.kill_grace + self.sweep_grace + self.kill_grace + STOP_MARGIN
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
@@ -127,7 +137,7 @@ class RunSpec:
             "cgroup": self.cgroup,
         }
 
-    def handover(self) -> files.Handover:
+    def handover(self, exit_key: str) -> files.Handover:
         """Return what the holder has to know and what must not be on disk."""
         is_json = self.stdin is Stdin.PUMP
         return {
@@ -135,6 +145,7 @@ class RunSpec:
             "stdout": [list(mask) for mask in (self.masks.json if is_json else self.masks.plain)],
             "stderr": [list(mask) for mask in self.masks.plain],
             "stdout_is_json": is_json,
+            "exit_key": exit_key,
         }
 
 

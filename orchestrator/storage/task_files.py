@@ -21,6 +21,8 @@ from orchestrator.storage.records import StoreError
 
 AGENTS, CHECKS = "agents", "logs"
 """The folders of a task that hold one run folder for each agent, named by its attempt, and for each check."""
+CLI_STATE = "claude"
+"""The folder of a task in which its agents' CLI keeps settings, memory and transcripts."""
 
 
 class UnsafeName(StoreError):

@@ -30,6 +30,7 @@ PHRASES: Final[Mapping[str, str]] = {
     "GateLooked": "the daemon examined the results of {|stage}",
     "CheckFinished": "a check ended{: |name}{ |result.verdict}{: |result.reason}",
     "BranchDelivered": "the finished branch was delivered{: |branch}",
+    "PublicationHeld": "nothing was published yet{: |asking.text}",
     "PullRequestOpened": "its pull request is up to date{: |url}",
     "PullRequestSeen": "the daemon looked at its pull request{: |status}",
     "PullRequestMerged": "its pull request is merged{ as |commit}",

@@ -64,10 +64,11 @@ class WorkspaceReady(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(BaseEvent):
-    """A process runs under its holder."""
+    """A process runs under its holder; `holder` identifies that one."""
 
     folder: str
     pid: int | None = None
+    holder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
