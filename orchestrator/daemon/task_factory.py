@@ -41,7 +41,7 @@ from orchestrator.settings import Settings
 from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
-from orchestrator.workspaces.repository import inspect_repository, open_repository, require_writable
+from orchestrator.workspaces.repository import inspect_repository, require_writable
 
 LONGEST_TITLE = 200
 TICKET_FILE, PARSED_FILE, PIPELINE_FILE = "ticket.json", "ticket-parsed.json", "pipeline.toml"
@@ -115,7 +115,7 @@ class TaskFactory:
         found = self.preflight(pipeline)
         taken = self._redacted(replace(requirement, title=_title(submission, requirement), type=given))
         repository = inspect_repository(submission.repo, submission.base)
-        git, _ = open_repository(repository.path)
+        git = repository.git
         if any(stage.work.publishes and stage.publish is not Publish.REPORT for stage in pipeline.stages.values()):
             require_writable(git, _branch(pipeline, ticket or "LOCAL", "TASK", kind))
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
