@@ -63,6 +63,7 @@ STATE, LOCK, OLDER = "state.json", ".state.lock", "failures.jsonl"
 OURS = ".coding-agent"
 """The original system's own folder in a repository, which nobody commits."""
 MOST_UNCOMMITTED = 200
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 
 
@@ -96,7 +97,10 @@ class StandaloneWorkspace:
     by: str
 
     def init(self, beginning: InitialState) -> JsonObject:
-        """Begin a workspace. Raises OperationRefused (STATE_EXISTS), NoWorkspace and OSError."""
+        """Begin a workspace. Raises OperationRefused (STATE_EXISTS, MALFORMED), NoWorkspace and OSError."""
+        if not _KEY.fullmatch(beginning.ticket_id):
+            advice = f"{beginning.ticket_id!r:.80} is no ticket key; write it like ABC-123, or leave it out"
+            raise OperationRefused(Refusal.MALFORMED, {"ticket_id": beginning.ticket_id, "problem": advice}, advice)
         pipeline = self._pipeline(beginning.variant)
         make_private(self.folder / "logs")
         path = self.folder / STATE
