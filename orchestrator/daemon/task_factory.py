@@ -120,7 +120,7 @@ class TaskFactory:
             require_writable(git, _branch(pipeline, ticket or "LOCAL", "TASK", kind))
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
         if objection := self.objection(pipeline, checks):
-            raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
+            raise SubmissionRefused(f"{objection}; see `orchestrator help security`, or allow the network")
         task_id, key = self._new_id(ticket, now)
         task = Task(
             id=task_id,
