@@ -54,6 +54,7 @@ log = structlog.get_logger()
 SWEEP_EVERY = 1.0  # seconds
 ANSWER_LIMIT = 10.0  # seconds; a freeze takes two at most
 LOOK_AGAIN = 0.1  # seconds between looks while an answer is awaited and no bell rings
+REPEAT_AFTER = 1.0  # seconds until a request is repeated whose answer a freeze of the holder's own may have replaced
 FREE_DESCRIPTORS = 10  # above the descriptors that a holder gets
 PYTHON = (sys.executable, "-I", "-S", "-c")
 FOR_HOLDERS = frozenset({"LANG", "LD_LIBRARY_PATH"})
@@ -278,13 +279,18 @@ class Runs:
             if request is None:
                 raise RunGone(folder, verb)
             answers: list[Status] = []
+            repeat_at = time.monotonic() + REPEAT_AFTER
 
             def is_answered() -> bool:
+                nonlocal repeat_at
                 status = status_of(folder)
                 if status is not None and status.request == request:
                     answers.append(status)
                 elif not is_alive(folder):
                     raise RunGone(folder, verb)
+                elif status is not None and status.request == files.BY_ORPHAN and time.monotonic() > repeat_at:
+                    self._request(folder, verb, request)
+                    repeat_at = time.monotonic() + REPEAT_AFTER
                 return bool(answers)
 
             await self._until(folder, watched, verb, is_answered)
@@ -302,9 +308,9 @@ class Runs:
             await watched.bell.wait()
             timer.cancel()
 
-    def _request(self, folder: Path, verb: str) -> str | None:
-        """Write a request for the holder; return its id, or None if no holder is there to read it."""
-        request = token_hex(8)
+    def _request(self, folder: Path, verb: str, request: str = "") -> str | None:
+        """Write a request for the holder, or repeat one; return its id, or None if no holder is there to read it."""
+        request = request or token_hex(8)
         try:
             control = os.open(folder / files.CONTROL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:  # ENXIO: nobody reads it any more

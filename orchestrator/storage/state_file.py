@@ -19,7 +19,7 @@ from orchestrator.formats.files import (
     write_atomically,
 )
 from orchestrator.formats.patch import difference
-from orchestrator.storage.journal import replay_from, seal_key
+from orchestrator.storage.journal import DamagedJournal, Replayed, replay, replay_from, seal_key
 from orchestrator.storage.migration import SCHEMA_VERSION, migrated
 from orchestrator.storage.records import ForeignEdit, StoreError
 
@@ -93,6 +93,20 @@ def state_of(folder: Path) -> tuple[JsonObject | None, int, bool]:
     covered = cast(int, document.pop("journal_bytes"))
     is_own = document.get("task_id") == folder.name
     return document, covered, not (is_own and (is_signed or agrees(folder, document, covered)))
+
+
+def state_and_journal(folder: Path) -> tuple[Replayed, JsonObject | None, bool]:
+    """Return what a task's files add up to, what state.json says, and whether that is set aside.
+
+    It is if another program wrote it, or if the journal, which is believed first, is whole and contradicts it. Raises
+    StoreError.
+    """
+    state, covered, foreign = state_of(folder)
+    if state is None or foreign:
+        return replay(folder), state, foreign
+    if agrees(folder, state, covered) is False:
+        return replay_from(folder, {}, 0), state, True
+    return _best(folder, state, covered), state, False
 
 
 def agrees(folder: Path, state: JsonObject, covered: int) -> bool | None:
@@ -171,3 +185,20 @@ def _signature(path: Path) -> Signature:
 
 def _signature_of(found: os.stat_result) -> Signature:
     return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _best(folder: Path, state: JsonObject, covered: int) -> Replayed:
+    """Return what has most decisions: the journal continued from the state, or the journal alone.
+
+    They differ only where the state does not belong to the journal, or part of the journal is lost.
+    """
+    try:
+        found = replay_from(folder, state, covered)
+    except DamagedJournal:
+        return replay(folder)
+    if not found.is_damaged:
+        return found
+    try:
+        return max(found, replay(folder), key=lambda one: one.seq)
+    except DamagedJournal:
+        return found

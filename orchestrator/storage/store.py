@@ -40,17 +40,15 @@ from orchestrator.storage.journal import (
     NAME,
     DamagedJournal,
     Journal,
-    Replayed,
+    TaskFolderGone,
     line_of,
     mend,
     recovered_line,
-    replay,
-    replay_from,
 )
 from orchestrator.storage.migration import is_current
 from orchestrator.storage.records import ForeignEdit, LoadedTask, SequenceConflict, StoreError, StoreInUse, TaskSummary
 from orchestrator.storage.state_document import from_document, to_document
-from orchestrator.storage.state_file import StateFile, agrees, changes, renew_seal, require_known, set_aside, state_of
+from orchestrator.storage.state_file import StateFile, changes, renew_seal, require_known, set_aside, state_and_journal
 from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.storage.task_list import require_own, summaries
 
@@ -93,6 +91,7 @@ class FolderStore:
         self.files = FolderTaskFiles(data_dir / "tasks")
         self._open: dict[str, _OpenTask] = {}
         self._stale: set[str] = set()
+        self._mended_files: list[ForeignEdit] = []
         self._events: FolderEventLog | None = None
         try:
             make_private(data_dir)
@@ -137,7 +136,11 @@ class FolderStore:
             live = self._create(after, event, document)
         else:
             live = self._open_task(before, after)
-            live.journal.append(line_of(before, after, event, difference(live.document, document)))
+            try:
+                live.journal.append(line_of(before, after, event, difference(live.document, document)))
+            except (DamagedJournal, TaskFolderGone) as error:
+                live = self._mended(before, after, error)
+                live.journal.append(line_of(before, after, event, difference(live.document, document)))
         live.document = live.unwritten = document
         live.before_migration = None
         self._stale.add(after.id)
@@ -148,7 +151,7 @@ class FolderStore:
 
         Files that another program wrote there are set aside and returned.
         """
-        found: list[ForeignEdit] = []
+        found, self._mended_files = self._mended_files, []
         if self._events is not None:
             self._events.flush()
         for task_id in self._stale:
@@ -220,13 +223,7 @@ class FolderStore:
         Raises OSError and StoreError: FutureFile, DamagedJournal, or that there is no such task.
         """
         folder = self.files.path_of(task_id)
-        state, covered, foreign = state_of(folder)
-        is_refuted = state is not None and not foreign and agrees(folder, state, covered) is False
-        if is_refuted:
-            log.warning("state_contradicts_journal", task=task_id)
-            found, foreign = replay_from(folder, {}, 0), True
-        else:
-            found = replay(folder) if state is None or foreign else _best(folder, state, covered)
+        found, state, foreign = state_and_journal(folder)
         document, end = found.document, found.end
         task = _relocated(_task_from(folder, document), folder)
         require_own(task_id, task.id)
@@ -270,6 +267,15 @@ class FolderStore:
         if (before.seq, after.seq) != (stored, stored + 1):
             raise SequenceConflict(after.id, stored, after.seq)
         return live
+
+    def _mended(self, before: Task, after: Task, error: StoreError) -> _OpenTask:
+        """Return an open task whose journal another program damaged, mended. Raises `error` if a decision is lost."""
+        try:
+            self.release(before.id)
+            self._mended_files += self.load(before.id, keep_open=True).edits
+            return self._open_task(before, after)
+        except StoreError:
+            raise error from None
 
     def _create(self, task: Task, event: Event, document: JsonObject) -> _OpenTask:
         """Write the first decision of a new task; if that fails, delete the journal again."""
@@ -349,23 +355,6 @@ def _is_alive(pid: str) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _best(folder: Path, state: JsonObject, covered: int) -> Replayed:
-    """Return what has most decisions: the journal continued from the state, or the journal alone.
-
-    They differ only where the state does not belong to the journal, or part of the journal is lost.
-    """
-    try:
-        found = replay_from(folder, state, covered)
-    except DamagedJournal:
-        return replay(folder)
-    if not found.is_damaged:
-        return found
-    try:
-        return max(found, replay(folder), key=lambda one: one.seq)
-    except DamagedJournal:
-        return found
 
 
 def _task_from(folder: Path, document: JsonObject) -> Task:
