@@ -52,6 +52,8 @@ class StateFile:
     def replace(self, document: JsonObject, journal_bytes: int) -> None:
         """Write the file. Raises OSError; then the old one stays."""
         content = sealed({**document, "journal_bytes": journal_bytes}, below=BELOW, key=seal_key(self._folder))
+        if content == self._written and self.is_ours():
+            return
         written = write_atomically(self._path, content, durable=False)
         self._written, self._signature = content, _signature_of(written)
 
