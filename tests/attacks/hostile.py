@@ -24,6 +24,8 @@ from typing import Any
 
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
 LIBC = ctypes.CDLL(None, use_errno=True)
+KEYCTL, ADD_KEY = {"x86_64": (250, 248), "aarch64": (219, 217)}.get(os.uname().machine, (-1, -1))
+KEYCTL_SEARCH, KEYCTL_READ, SESSION_KEYRING = 10, 11, -3
 WRITABLE = "can write"
 ATTEMPTS: dict[str, Callable[["Targets"], str]] = {}
 """What can be tried, by name: each returns what was got, and returns an empty text or raises OSError if nothing was."""
@@ -202,7 +204,9 @@ def _person(on: Targets) -> str:
 
 @attempt("command the daemon from an orphan without environment")
 def _orphan(on: Targets) -> str:
-    script = f"import runpy; m = runpy.run_path({__file__!r}); import pathlib\n"
+    script = "import resource\ntry: resource.setrlimit(10, (resource.RLIM_INFINITY,) * 2)\n"
+    script += "except (OSError, ValueError): pass\n"
+    script += f"import runpy; m = runpy.run_path({__file__!r}); import pathlib\n"
     script += f"try: got = m['ask'](pathlib.Path({str(on.data / 'orchestrator.sock')!r}), 'POST', '/api/pause')\n"
     script += "except OSError as error: got = ''\n"
     return _from_orphan(on, script)
@@ -280,6 +284,14 @@ def _ipc(on: Targets) -> str:
     LIBC.shmat.restype = ctypes.c_void_p
     address = LIBC.shmat(on.known["segment"], None, 0)
     return "" if address in (None, ctypes.c_void_p(-1).value) else f"segment {on.known['segment']}"
+
+
+@attempt("read the keys of the user's login session")
+def _keys(on: Targets) -> str:
+    content = ctypes.create_string_buffer(64)
+    found = LIBC.syscall(KEYCTL, KEYCTL_SEARCH, SESSION_KEYRING, b"user", on.known["key"].encode(), 0)
+    read = LIBC.syscall(KEYCTL, KEYCTL_READ, found, content, 64) if found > 0 else -1
+    return content.value.decode() if read > 0 else ""
 
 
 @attempt("type into the user's terminal")

@@ -17,7 +17,7 @@ import psutil
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.storage.vault import Vault
 from tests.acceptance.harness import ENDED, SOURCES, DaemonHarness, Json, state_of
-from tests.attacks.hostile import WRITABLE, began_at
+from tests.attacks.hostile import ADD_KEY, SESSION_KEYRING, WRITABLE, began_at
 from tests.fakes.repositories import commit, git
 
 HOSTILE = Path(__file__).with_name("hostile.py")
@@ -156,6 +156,7 @@ def _outside(root: Path) -> Iterator[Json]:
     segment = libc.shmget(0, 4096, IPC_CREAT | 0o600)
     name = f"attacks-{os.getpid()}-{time.monotonic_ns()}"
     memory = Path("/dev/shm", name)
+    libc.syscall(ADD_KEY, b"user", name.encode(), SECRET.encode(), len(SECRET), SESSION_KEYRING)
     with (
         tempfile.NamedTemporaryFile(dir="/tmp", prefix=name) as temporary,
         socket.socket(socket.AF_UNIX) as abstract,
@@ -171,6 +172,7 @@ def _outside(root: Path) -> Iterator[Json]:
         try:
             yield {
                 "segment": segment,
+                "key": name,
                 "temporary": temporary.name,
                 "shared_memory": str(memory),
                 "abstract": name,
