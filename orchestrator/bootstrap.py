@@ -23,7 +23,7 @@ import structlog
 from orchestrator.core.schedule.admission import waiting_queue
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.daemon.monitors import LOGIN_UNKNOWN, watch_login
+from orchestrator.daemon.monitors import LOGIN_UNKNOWN
 from orchestrator.daemon.startup import load_tasks, write_missing_summaries
 from orchestrator.daemon.watch import Watch
 from orchestrator.errors import OrchestratorError
@@ -111,7 +111,7 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
         "supervisor": daemon.supervisor.run(),
         "watch": watch.run(),
         "stalls": daemon.stalls.run(),
-        "login": watch_login(lambda: daemon.settings.now, environment(), daemon.supervisor),
+        "agents": daemon.agents.run(),
     }
     own = [_named(name, work) for name, work in loops.items()]
     parts = [*own, _named("api", server.serve())]

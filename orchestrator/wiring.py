@@ -12,7 +12,7 @@ import structlog
 
 from orchestrator import clock
 from orchestrator.agents.drivers import ClaudeDriver, CommandDriver, Driver, inherited
-from orchestrator.agents.installation import find_claude
+from orchestrator.agents.installation import Installation
 from orchestrator.agents.mcp_servers import preflight
 from orchestrator.agents.stall_detector import StallDetector
 from orchestrator.core.events.events import Event
@@ -21,14 +21,13 @@ from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
-from orchestrator.daemon.monitors import ResourceMonitor
+from orchestrator.daemon.monitors import AgentMonitor, ResourceMonitor
 from orchestrator.daemon.reports import Reports, change_of
 from orchestrator.daemon.runs import LaunchConfig, RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
 from orchestrator.daemon.startup import discard_secrets
 from orchestrator.daemon.task_factory import TaskFactory, accepted_pipeline
 from orchestrator.daemon.timers import Timers
-from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.notify import Messenger, Notifier
 from orchestrator.integrations.publishing.outbound import Outbound
 from orchestrator.integrations.publishing.publisher import Publisher
@@ -101,6 +100,7 @@ class Daemon:
     reports: Reports
     stalls: StallDetector
     resources: ResourceMonitor
+    agents: AgentMonitor
     service: Service
 
 
@@ -179,6 +179,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         reports=reports,
         stalls=_stall_detector(base, supervisor),
         resources=_resource_monitor(base, supervisor),
+        agents=_agent_monitor(base, supervisor, running),
         service=_service(base, supervisor, checkpoints, targets, running),
     )
 
@@ -230,7 +231,12 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
     )
     supervisor = Supervisor(base.store, executor, base.inbox, lookups, base.settings.now.capacity())
     supervisor.shared.recall(base.store.account())
-    base.settings.on_change(lambda changed: supervisor.set_capacity(changed.capacity()))
+
+    def adopt(changed: Settings) -> None:
+        supervisor.shared.try_again()
+        supervisor.set_capacity(changed.capacity())
+
+    base.settings.on_change(adopt)
     return supervisor
 
 
@@ -259,6 +265,12 @@ def _resource_monitor(base: _Base, supervisor: Supervisor) -> ResourceMonitor:
 
     base.settings.on_change(adopt)
     return resources
+
+
+def _agent_monitor(base: _Base, supervisor: Supervisor, running: RunExecutor) -> AgentMonitor:
+    agents = AgentMonitor(lambda: running.launching.installation, base.inbox, supervisor.shared)
+    base.settings.on_change(lambda _: agents.hurry())
+    return agents
 
 
 def _publisher(base: _Base, targets: PublishTargets) -> Publisher:
@@ -341,7 +353,8 @@ def _launch_config(base: _Base, settings: Settings, judge: Judge) -> LaunchConfi
     tokens = {host.token_env for host in settings.forge.hosts.values()}.difference(settings.agent.pass_env)
     base_env = {name: value for name, value in environment().items() if name not in tokens}
     return LaunchConfig(
-        driver=_driver(settings, base_env),
+        driver=_driver(settings),
+        installation=_installation(settings, base_env),
         judge=judge,
         role=base.definitions.role,
         provided=base.secrets.environment,
@@ -360,18 +373,22 @@ def _limits(orphan_after: float, graces: GraceSettings) -> Limits:
     return Limits(orphan_after=orphan_after, eof_grace=eof, term_grace=graces.term, kill_grace=graces.kill)
 
 
-def _driver(settings: Settings, base_env: Mapping[str, str]) -> Driver:
-    """Return the driver of agents. If claude is not found, every launch fails, but not the daemon."""
+def _installation(settings: Settings, base_env: Mapping[str, str]) -> Installation | None:
+    """Return the claude that agents are started with; None for another program."""
+    agent = settings.agent
+    if agent.driver == "command":
+        return None
+    env = inherited(base_env, agent.pass_env) | dict(agent.env)
+    return Installation(agent.executable, base_env.get("PATH"), env, allow_newer=agent.allow_newer)
+
+
+def _driver(settings: Settings) -> Driver:
+    """Return the driver of agents."""
     agent = settings.agent
     if agent.driver == "command":
         return CommandDriver(argv=agent.command, pass_env=agent.pass_env, env=agent.env)
-    try:
-        executable = find_claude(agent.executable, base_env.get("PATH"))
-    except OrchestratorError as error:
-        log.warning("claude_not_found", reason=str(error))
-        executable = Path(agent.executable or "claude")
     return ClaudeDriver(
-        executable=executable,
+        executable=Path(agent.executable or "claude"),
         model=agent.model or None,
         permission_mode=agent.permission_mode,
         mcp_config=agent.mcp_config,

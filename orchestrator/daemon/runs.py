@@ -14,11 +14,13 @@ import structlog
 
 from orchestrator.agents.drivers import Driver, Launch
 from orchestrator.agents.exit_reason import final_output, reason_of
+from orchestrator.agents.installation import Installation
 from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, ReaderCallbacks
 from orchestrator.core.decide.obligations import agent_run_folder
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Asked
+from orchestrator.core.schedule.trouble import Trouble, TroubleKind
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.budget import usd_left
 from orchestrator.core.task.checks import Check, CheckResult
@@ -38,7 +40,15 @@ from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, S
 from orchestrator.redaction.masking import Masks, masks_of
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.supervisor.inbox import Inbox
-from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, Judge, argv, environment
+from orchestrator.workspaces.evaluation.judge import (
+    CLEANUP_GRACE,
+    REPORT,
+    CheckRun,
+    Judge,
+    argv,
+    ended_check,
+    environment,
+)
 from orchestrator.workspaces.outbox import import_files
 
 log = structlog.get_logger()
@@ -48,10 +58,12 @@ log = structlog.get_logger()
 class LaunchConfig:
     """What runs are started with; `role` returns a role as it is declared now.
 
-    `provided` returns the variables that people gave a task, `masked` the values to hide in the output of its runs.
+    `installation` is looked at before each agent; there is none for a program that is not claude. `provided` returns
+    the variables that people gave a task, `masked` the values to hide in the output of its runs.
     """
 
     driver: Driver
+    installation: Installation | None = None
     judge: Judge
     role: Callable[[str], Role]
     provided: Callable[[Task], Mapping[str, str]]
@@ -105,9 +117,17 @@ class RunExecutor:
     async def start_agent(self, task: Task, command: do.StartAgent) -> None:
         """Start an agent in a role; do nothing if that attempt began before.
 
-        An agent that resumes a session finds in its outbox what the session left in the previous one.
+        An agent that resumes a session finds in its outbox what the session left in the previous one. If the program of
+        agents is not fit for use, that is reported instead; then the task is paused, and the command given again later.
         """
         folder = self._files.run_folder(task.id, agent_run_folder(command.attempt))
+        executable = None
+        if self.launching.installation is not None and not has_begun(folder):
+            try:
+                executable = await asyncio.to_thread(self.launching.installation.usable)
+            except OrchestratorError as error:
+                self._inbox.report_agents(Trouble(kind=TroubleKind.INSTALLATION, reason=str(error)))
+                return
         outbox = make_private(folder / "out")
         if command.resume and not has_begun(folder):
             import_files(folder.with_name(str(command.attempt - 1)) / "out", ("*",), outbox)
@@ -121,6 +141,7 @@ class RunExecutor:
             cwd=Path(task.source.worktree) if task.source.worktree else self._files.path_of(task.id),
             outbox=outbox,
             base_env=self.launching.base_env,
+            executable=executable,
             model=model_of(role, task.policy, self.launching.tiers),
             allowed_tools=role.tools,
             disallowed_tools=role.disallowed_tools,
@@ -357,7 +378,7 @@ class RunExecutor:
         if end is None or end.lost or end.stopped_by in {StoppedBy.REQUEST, StoppedBy.SHUTDOWN}:
             self._post_result(followed.task, followed.run, check, None)
             return
-        ended = _ended(followed.run, folder, end)
+        ended = ended_check(followed.run, folder, end)
         judging = asyncio.get_running_loop().create_task(self._judge(followed.task, check, ended))
         self._judging.add(judging)
         judging.add_done_callback(self._judging.discard)
@@ -373,22 +394,3 @@ class RunExecutor:
 
     def _post_result(self, task: Task, run: str, check: Check, result: CheckResult | None) -> None:
         self._inbox.post(task.id, events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result))
-
-
-def _ended(run: str, folder: Path, end: Exit) -> CheckRun:
-    return CheckRun(
-        run=run,
-        folder=folder,
-        exit_code=-end.signal if end.signal else end.code,
-        timed_out=end.timed_out,
-        spawn_error=end.spawn_error,
-        seconds=_seconds(folder),
-    )
-
-
-def _seconds(folder: Path) -> float:
-    """Return how long a run took, by the times of the files that its holder wrote first and last."""
-    try:
-        return round((folder / "exit").stat().st_mtime - (folder / "pid").stat().st_mtime, 2)
-    except OSError:
-        return 0.0

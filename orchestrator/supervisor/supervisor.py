@@ -32,6 +32,7 @@ from orchestrator.core.events.events import (
     LoginMissed,
     PauseRequested,
     ResumeRequested,
+    RetryRequested,
     TaskAdmitted,
     TaskSubmitted,
     TurnFinished,
@@ -39,6 +40,7 @@ from orchestrator.core.events.events import (
 from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
+from orchestrator.core.schedule.trouble import TroubleKind
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
@@ -46,6 +48,7 @@ from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.storage.records import ForeignEdit
 from orchestrator.supervisor.inbox import (
+    AgentsChecked,
     Inbox,
     LimitSeen,
     Message,
@@ -141,7 +144,8 @@ class Supervisor:
         capacity, busy, paused_by = self.capacity, self.capacity.busy or self.shared.unchecked, self.shared.paused_by
         if busy != capacity.busy or paused_by != capacity.paused_by:
             capacity = replace(capacity, busy=busy, paused_by=paused_by)
-        if self.shared.is_probed(now):
+        trouble = self.shared.trouble(now)
+        if trouble and trouble.is_probed:
             capacity = replace(capacity, places=1)
         return SchedulerSnapshot(
             tasks=self._seen,
@@ -150,7 +154,7 @@ class Supervisor:
             now=now,
             windows=self.shared.windows,
             ended_today=self.shared.spent_on(now.date().isoformat()),
-            trouble=self.shared.trouble(now),
+            trouble=trouble,
             model_of=self._lookups.model_of,
         )
 
@@ -170,11 +174,6 @@ class Supervisor:
             self._inbox.post(task_id, paused)
         for task_id in tasks_to_release(shortage, self.tasks.values()):
             self._inbox.post(task_id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
-        self._inbox.wake()
-
-    def set_login_status(self, missing: str | None) -> None:
-        """Start no turn while agents are not logged in, for the reason given; None means they are."""
-        self.shared.set_login_status(missing)
         self._inbox.wake()
 
     def forget_limits(self, window: str | None, by: str) -> None:
@@ -206,8 +205,9 @@ class Supervisor:
         for task_id, by in admission.tasks_to_resume(snapshot):
             self._apply(task_id, ResumeRequested(at=snapshot.now, blocked_by=by))
         if self.shared.unannounced and (waiting := admission.task_to_notify(snapshot)):
-            self._apply(waiting, LoginMissed(at=snapshot.now, reason=self.shared.unannounced))
-            self.shared.unannounced = None
+            told, self.shared.unannounced = self.shared.unannounced, None
+            is_broken = told.kind is TroubleKind.INSTALLATION
+            self._apply(waiting, LoginMissed(at=snapshot.now, reason=told.reason, blames_installation=is_broken))
 
     def set_capacity(self, capacity: Capacity) -> None:
         """Schedule with another capacity from now on; tasks beyond it continue."""
@@ -278,6 +278,8 @@ class Supervisor:
                 self._record_telemetry(task_id, attempt, change)
             case LimitSeen(limit):
                 self.shared.record_limit(limit, self._clock())
+            case AgentsChecked(trouble):
+                self.shared.set_usable(trouble)
             case PendingRequest():
                 message.resolve(partial(self._decide_request, message))
             case Wakeup():
@@ -322,6 +324,7 @@ class Supervisor:
             self._give_up(task, error)
 
     def _decide(self, before: Task, event: Event) -> Task:
+        event = self.shared.judged(before, event)
         after, commands = machine.decide(
             self._lookups.pipeline_of(before), before, event, self._allowance(before, event)
         )
@@ -334,6 +337,9 @@ class Supervisor:
             raise
         self.tasks[after.id] = after
         self._dispatch(after, event, commands)
+        for judged in self.shared.on_decision(before, event):
+            if judged in self.tasks and self.tasks[judged].status is TaskStatus.BLOCKED:
+                self._inbox.post(judged, RetryRequested(at=event.at, blames_installation=True))
         reason = reason_for(before, after, event)
         if reason is not None:
             self._executor.checkpoint(after, reason)
@@ -356,7 +362,6 @@ class Supervisor:
 
     def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:
         self.decisions += 1
-        self.shared.on_decision(event)
         self.tasks[task.id] = task
         log.info(
             "task_decided", task=task.id, event_name=type(event).__name__, stage=task.stage, status=task.status.value

@@ -21,8 +21,10 @@ from orchestrator.agents.installation import (
     ClaudeBroken,
     ClaudeMissing,
     claude_version,
+    dotted,
     find_claude,
     login_state,
+    version_note,
     version_problem,
 )
 from orchestrator.cli.context import CliContext, Json, context_of
@@ -131,10 +133,12 @@ def agent(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]
     except (ClaudeMissing, ClaudeBroken) as error:
         yield DoctorFinding(name="claude", level=Level.BAD, text=str(error), mend=INSTALL_CLAUDE)
         return
-    objection = version_problem(version)
-    words = ".".join(map(str, version))
-    oldest = ".".join(map(str, OLDEST))
-    yield _one("claude", objection is None, objection or f"{words} ({executable}), {oldest} or later", INSTALL_CLAUDE)
+    objection, note = version_problem(version, allow_newer=settings.agent.allow_newer), version_note(version)
+    text = f"{dotted(version)} ({executable}), {note or f'{dotted(OLDEST)} or later'}"
+    if note and not objection:
+        yield DoctorFinding(name="claude", level=Level.WARN, text=text, mend=INSTALL_CLAUDE)
+    else:
+        yield _one("claude", objection is None, objection or text, INSTALL_CLAUDE)
     yield login(executable, env)
 
 

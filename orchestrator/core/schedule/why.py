@@ -90,8 +90,8 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
             return Why(facts=(reason, processes), next="it continues by itself when there is enough again")
         case PauseReason.RATE_LIMIT:
             return _limited(task, snapshot, processes)
-        case PauseReason.SERVICE if snapshot.trouble and task.retry_at is None:
-            return Why(facts=(snapshot.trouble, processes), next=_AFTER_REPAIR)
+        case PauseReason.SERVICE if snapshot.obstacle and task.retry_at is None:
+            return Why(facts=(snapshot.obstacle, processes), next=_AFTER_REPAIR)
         case PauseReason.SERVICE:
             reason = "the model's service is overloaded, throttling or out of reach, or its agent asked for a pause"
             return Why(facts=(reason, processes), next=f"it tries again by itself at {_clock(task)}")
@@ -118,7 +118,7 @@ def _when_admitted(task: Task, snapshot: SchedulerSnapshot, by_itself: str) -> s
     reason = block_reason(task, snapshot)
     if reason is None:
         return by_itself
-    if reason == snapshot.trouble:
+    if reason == snapshot.obstacle:
         return _AFTER_REPAIR
     limit = active_limit_before(task, snapshot)
     if limit is None:
@@ -189,7 +189,8 @@ def _no_place(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
     ahead = snapshot.tasks.ahead.get(task.id, 0)
     taken = f"{len(holders)} of {places(snapshot)} slots are taken" + (f" by {', '.join(holders)}" if holders else "")
     waiting = f"{ahead} tasks are ahead of it" if ahead > 1 else "1 task is ahead of it"
-    return (taken, waiting) if ahead else (taken,)
+    trouble = (snapshot.trouble.reason,) if snapshot.trouble else ()
+    return (*trouble, taken, waiting) if ahead else (*trouble, taken)
 
 
 def _attempts(task: Task) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Usage limits of an account: when to resume after one was reached."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zlib import crc32
@@ -59,21 +59,6 @@ class Window:
 
 
 Windows = Mapping[str, Window]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountState:
-    """What is kept besides the tasks: the usage windows of the account, and who paused all tasks.
-
-    `refused` says why the service refused the account, `refusals` how often in a row, `probe_at` when the next turn
-    tries it again.
-    """
-
-    windows: Windows = field(default_factory=dict)
-    refused: str | None = None
-    refusals: int = 0
-    probe_at: datetime | None = None
-    paused_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
