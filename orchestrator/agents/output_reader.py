@@ -14,6 +14,7 @@ from typing import assert_never
 from orchestrator.agents.claude import Parser
 from orchestrator.agents.framing import Framer, Line
 from orchestrator.agents.markers import Markers
+from orchestrator.agents.prices import cost_of
 from orchestrator.agents.reset_text import reset_in
 from orchestrator.agents.user_request_parser import asking_of_block, asking_of_request
 from orchestrator.core.events import agent_events, events
@@ -48,6 +49,9 @@ MOST_REFUSED = 1000
 """Requests of one attempt that are denied; further ones are ignored."""
 MOST_TOKENS = 10**15
 """Of one attempt: more is implausible, and sums stay within what JSON can hold."""
+MOST_USD = 10.0**9
+ENVELOPE, BYTES_A_TOKEN = 500, 4
+"""Bytes of a line of output that are not the model's, and those that a token of the model's has about."""
 ZONE = "UTC"
 """Agents are started with this TZ, so that the zone of times in their messages is known."""
 
@@ -69,13 +73,18 @@ class ReaderCallbacks:
 
 @dataclass(slots=True)
 class _Turn:
-    """The present turn so far; `open` maps the ids of running tools to what they do."""
+    """The present turn so far; `open` maps the ids of running tools to what they do.
+
+    For each message `tokens` are those that it reports, `written` estimates its output, and `usd` what it costs.
+    """
 
     tool_uses: int = 0
     open: dict[str, str] = field(default_factory=dict)
     timed_out: list[str] = field(default_factory=list)
     malformed: list[str] = field(default_factory=list)
     tokens: dict[str, int] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+    usd: dict[str, float] = field(default_factory=dict)
     resets_at: datetime | None = None
     window: str | None = None
     retry_until: datetime | None = None
@@ -93,6 +102,7 @@ def _turn_of(agent: Agent) -> _Turn:
         open={f"{EARLIER} {number}": EARLIER for number in range(agent.turn.open_tools)},
         timed_out=list(agent.turn.timed_out),
         tokens={EARLIER: agent.turn.tokens},
+        usd={EARLIER: agent.turn.usd},
     )
 
 
@@ -154,6 +164,8 @@ class OutputReader:
                         self._sort(said, draft, trouble)
                     self._note_progress()  # the end of the turn is judged with its totals
                     self._finish_turn(meaning, line.end)
+                case agent_events.TokenUsage():
+                    self._count(meaning, len(line.body))
                 case _:
                     self._hear(meaning)
         if draft or trouble:
@@ -181,6 +193,14 @@ class OutputReader:
                 pass
             case _:
                 assert_never(said)
+
+    def _count(self, used: agent_events.TokenUsage, size: int) -> None:
+        """Count what a message used so far. Each of its lines adds to its output, of which it reports the beginning."""
+        turn, name = self._turn, used.message_id
+        if len(turn.tokens) < MOST_KNOWN or name in turn.tokens:
+            turn.tokens[name] = used.tokens
+            turn.written[name] = turn.written.get(name, 0) + max(0, size - ENVELOPE) // BYTES_A_TOKEN
+            turn.usd[name] = cost_of(used, turn.written[name])
 
     def _hear(self, meaning: agent_events.AgentEvent) -> None:
         turn = self._turn
@@ -211,9 +231,6 @@ class OutputReader:
                     turn.window = meaning.window
             case agent_events.Retry():
                 turn.retry_until = self._ears.clock() + timedelta(milliseconds=min(meaning.delay_ms, LONGEST_RETRY))
-            case agent_events.TokenUsage():
-                if len(turn.tokens) < MOST_KNOWN or meaning.message_id in turn.tokens:
-                    turn.tokens[meaning.message_id] = meaning.tokens
             case agent_events.AskWithdrawn():
                 gone = events.RequestWithdrawn(
                     at=self._ears.clock(), attempt=self._attempt, request_id=meaning.request_id
@@ -250,6 +267,7 @@ class OutputReader:
         offset, at, turn = self._told, self._ears.clock(), self._turn
         uses, at_work, late = turn.tool_uses, len(turn.open), tuple(turn.timed_out[:MOST_MALFORMED])
         tokens, retry_until = min(sum(turn.tokens.values()), MOST_TOKENS), turn.retry_until
+        usd = round(min(sum(turn.usd.values()), MOST_USD), 6)
 
         def heard(agent: Agent) -> Agent:
             return replace(
@@ -262,6 +280,7 @@ class OutputReader:
                     open_tools=at_work,
                     timed_out=late,
                     tokens=tokens,
+                    usd=usd,
                     retry_until=retry_until,
                 ),
             )

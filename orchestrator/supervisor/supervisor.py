@@ -43,6 +43,7 @@ from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_free
 from orchestrator.core.schedule.trouble import TroubleKind
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
+from orchestrator.core.task.budget import NO_CAPS
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
@@ -170,8 +171,7 @@ class Supervisor:
         )
         now = self._clock()
         for task_id in tasks_to_freeze(shortage, self.tasks.values()):
-            paused = PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason=reason or "")
-            self._inbox.post(task_id, paused)
+            self._inbox.post(task_id, PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason=reason or ""))
         for task_id in tasks_to_release(shortage, self.tasks.values()):
             self._inbox.post(task_id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
         self._inbox.wake()
@@ -383,10 +383,13 @@ class Supervisor:
     def _record_telemetry(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
         task = self.tasks.get(task_id)
         if task is not None and task.agent.attempt == attempt:
+            before = task.agent.turn
             self.tasks[task_id] = task = replace(task, agent=change(task.agent))
             self._with_telemetry.add(task_id)
             if task.next_action is NextAction.TURN and not task.is_paused and cap_reached(task):
                 self._inbox.post(task_id, AlarmRang(at=self._clock()))
+            elif task.agent.turn != before and self.capacity.day != NO_CAPS:
+                self._inbox.wake()
 
     def _give_up(self, task: Task, error: Exception) -> None:
         """Give up a task that cannot be decided about; none of its processes may keep running unseen."""

@@ -140,7 +140,8 @@ def in_present_words(view: Json) -> Json:
 def with_new_fields(document: Json) -> Json:
     """The document that was recorded, with the fields that were added since."""
     agent = document["agent"]
-    return {**document, "agent": {**agent, "setbacks": {**agent["setbacks"], "losses": 0}}}
+    setbacks, turn = {**agent["setbacks"], "losses": 0}, {**agent["turn"], "usd": 0.0}
+    return {**document, "agent": {**agent, "setbacks": setbacks, "turn": turn}}
 
 
 def reworded(recorded: Any) -> Any:

@@ -37,6 +37,7 @@ from orchestrator.workspaces.git import Git
 
 OLDEST_GIT = (2, 34)
 NIGHT = timedelta(hours=12)
+DAYS = "two days (UTC)"
 
 INSTALL_CLAUDE = "pip install 'claude-agent-sdk==0.2.186'"
 
@@ -113,6 +114,7 @@ def findings(settings: Settings, variables: Environment) -> Iterator[DoctorFindi
     yield time_zone(variables)
     yield processes()
     yield isolation(settings, variables)
+    yield money(settings)
     yield daemon(settings)
 
 
@@ -245,6 +247,18 @@ def isolation(settings: Settings, variables: Environment) -> DoctorFinding:
     level = Level.BAD if settings.isolation == "bubblewrap" else Level.WARN
     mend = "" if settings.isolation == "none" else "sudo apt install bubblewrap"
     return DoctorFinding(name="isolation", level=level, text=text, mend=mend)
+
+
+def money(settings: Settings) -> DoctorFinding:
+    """Say what a night could cost at most; without a cap that is a warning."""
+    day, task = settings.budget.day, settings.budget.task
+    one_call = "and one more call to the model of each agent"
+    if day.usd is not None:
+        text = f"a night costs at most ${2 * day.usd:,.2f} ({DAYS} with a cap of ${day.usd:,.2f} each) {one_call}"
+        return DoctorFinding(name="money", level=Level.OK, text=text)
+    each = f"at most ${task.usd:,.2f} for each task, but there is" if task.usd is not None else "there is"
+    text = f"{each} no cap on what all tasks of a night cost together"
+    return DoctorFinding(name="money", level=Level.WARN, text=text, mend="set usd = 50.0 in [budget.day], for one")
 
 
 def daemon(settings: Settings) -> DoctorFinding:

@@ -222,7 +222,7 @@ def _add_usage(task: Task, event: events.TurnFinished) -> Task:
     agent = replace(
         task.agent,
         read_offset=event.offset,
-        turn=replace(task.agent.turn, tool_uses=event.tool_uses, deadline=None, tokens=0, open_tools=0),
+        turn=replace(task.agent.turn, tool_uses=event.tool_uses, deadline=None, tokens=0, usd=0.0, open_tools=0),
         usage=replace(task.agent.usage, tokens=tokens, cost_usd=usd),
         last_update=event.at,
     )

@@ -5,7 +5,7 @@ Only this module and the store assume that one process alone assigns slots, so m
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from functools import cached_property
 
 from orchestrator.core.decide.lifecycle import cap_reached
@@ -235,6 +235,11 @@ def spent_today(snapshot: SchedulerSnapshot) -> Spending:
     )
 
 
+def next_day(now: datetime) -> datetime:
+    """Return when the day ends whose budget counts."""
+    return datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), time(tzinfo=UTC))
+
+
 def day_used_up(snapshot: SchedulerSnapshot, starting: int = 0) -> str | None:
     """Return why no more may be spent today; money reserved for running turns counts as spent."""
     if snapshot.capacity.day == NO_CAPS:
@@ -244,9 +249,9 @@ def day_used_up(snapshot: SchedulerSnapshot, starting: int = 0) -> str | None:
 
 
 def _reserved(snapshot: SchedulerSnapshot, starting: int = 0) -> Spending:
-    """Return what is reserved for running turns, and for `starting` turns that are about to begin."""
-    running = sum(task.agent.turn.deadline is not None for task in snapshot.tasks.running) + starting
-    return Spending(usd=snapshot.capacity.turn_usd * running)
+    """Return what is reserved for running turns, at least what they have used, and for `starting` ones to come."""
+    most, turns = snapshot.capacity.turn_usd, [task.agent.turn for task in snapshot.tasks.running]
+    return Spending(usd=most * starting + sum(max(most, turn.usd) for turn in turns if turn.deadline is not None))
 
 
 def turns_to_interrupt(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, int, str]]:
@@ -257,10 +262,13 @@ def turns_to_interrupt(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, int, 
     if snapshot.capacity.day == NO_CAPS:
         return
     running = [
-        task for task in snapshot.tasks.running if task.next_action is NextAction.TURN and task.agent.turn.tokens
+        task
+        for task in snapshot.tasks.running
+        if task.next_action is NextAction.TURN and (task.agent.turn.tokens or task.agent.turn.usd)
     ]
     seconds = sum((snapshot.now - (task.agent.turn.active_since or snapshot.now)).total_seconds() for task in running)
-    unbilled = Spending(tokens=sum(task.agent.turn.tokens for task in running), seconds=seconds)
+    usd, tokens = sum(task.agent.turn.usd for task in running), sum(task.agent.turn.tokens for task in running)
+    unbilled = Spending(usd=usd, tokens=tokens, seconds=seconds)
     over = reached_cap(spent_today(snapshot) + unbilled, replace(snapshot.capacity.day, turns=None))
     if over:
         yield from ((task.id, task.agent.turn.number, f"the day's budget is used up: {over}") for task in running)

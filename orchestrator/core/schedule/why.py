@@ -10,9 +10,11 @@ from orchestrator.core.schedule.admission import (
     block_reason,
     blockers,
     day_used_up,
+    next_day,
     places,
 )
 from orchestrator.core.task.agent import PauseReason, ProcessState
+from orchestrator.core.task.budget import Spending, reached_caps
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Subject, UserRequest, how_to_answer
 
@@ -122,7 +124,7 @@ def _when_admitted(task: Task, snapshot: SchedulerSnapshot, by_itself: str) -> s
         return _AFTER_REPAIR
     limit = active_limit_before(task, snapshot)
     if limit is None:
-        return by_itself
+        return _when_day_is_over(by_itself.split(" by itself", maxsplit=1)[0], snapshot)
     return by_itself + _FORGET if limit.until else "orchestrator resume --all"
 
 
@@ -130,10 +132,24 @@ def _over_budget(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why
     reason = cap_reached(task)
     if reason is None:
         over = day_used_up(snapshot) or "the day's budget was used up"
-        return Why(
-            facts=(over, processes), next="it continues by itself when the day (UTC) is over or more may be spent"
-        )
-    return Why(facts=(reason, processes), next=f"orchestrator budget {task.id} --usd AMOUNT, or cancel it")
+        return Why(facts=(over, processes), next=_when_day_is_over("it continues", snapshot))
+    options = _used_up(task) or ("usd",)
+    more = " ".join(f"--{name} {_MORE.get(name, 'NUMBER')}" for name in options)
+    return Why(facts=(reason, processes), next=f"orchestrator budget {task.id} {more}, or cancel it")
+
+
+_MORE = {"usd": "AMOUNT"}
+
+
+def _used_up(task: Task) -> tuple[str, ...]:
+    """Return the names of the caps that a person has to raise for the task to continue."""
+    turn = task.agent.turn
+    return tuple(reached_caps(task.spending.total + Spending(usd=turn.usd, tokens=turn.tokens), task.policy.caps))
+
+
+def _when_day_is_over(begins: str, snapshot: SchedulerSnapshot) -> str:
+    end = next_day(snapshot.now)
+    return f"{begins} by itself when the day is over, at {end:%Y-%m-%d %H:%M} UTC, or when [budget.day] allows more"
 
 
 def _limited(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why:
