@@ -140,7 +140,7 @@ def in_present_words(view: Json) -> Json:
 def with_new_fields(document: Json) -> Json:
     """The document that was recorded, with the fields that were added since."""
     agent = document["agent"]
-    setbacks, turn = {**agent["setbacks"], "losses": 0}, {**agent["turn"], "usd": 0.0}
+    setbacks, turn = {**agent["setbacks"], "losses": 0}, {**agent["turn"], "usd": 0.0, "tool": "", "tool_since": None}
     return {**document, "agent": {**agent, "setbacks": setbacks, "turn": turn}}
 
 

@@ -13,7 +13,7 @@ from orchestrator.core.decide.obligations import agent_run_folder
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.events.agent_messages import AgentError, Recovery
-from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState, TurnProgress
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline
@@ -166,7 +166,7 @@ def _on_exit(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
         task.agent,
         status=AgentStatus.IDLE if task.agent.status is AgentStatus.RUNNING else task.agent.status,
         pid=None,
-        turn=replace(task.agent.turn, deadline=None, open_tools=0, active_since=None),
+        turn=replace(_without_tools(task.agent.turn), active_since=None),
         read_offset=max(event.offset, task.agent.read_offset),
     )
     if event.code is None:
@@ -190,6 +190,11 @@ def _on_exit(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
         return pausing.hold_for_account(replace(task, next_action=NextAction.RETRY), PauseReason.SERVICE)
     follow = lifecycle.lose_attempt if event.is_lost else lifecycle.fail_attempt
     return follow(pipeline, task, event.reason, "agent_lost", event.at)
+
+
+def _without_tools(turn: TurnProgress) -> TurnProgress:
+    """Return a turn that has ended: it has no deadline, and no tool runs."""
+    return replace(turn, deadline=None, open_tools=0, tool="", tool_since=None)
 
 
 def _mark_undelivered(task: Task) -> Task:
@@ -222,7 +227,7 @@ def _add_usage(task: Task, event: events.TurnFinished) -> Task:
     agent = replace(
         task.agent,
         read_offset=event.offset,
-        turn=replace(task.agent.turn, tool_uses=event.tool_uses, deadline=None, tokens=0, usd=0.0, open_tools=0),
+        turn=replace(_without_tools(task.agent.turn), tool_uses=event.tool_uses, tokens=0, usd=0.0),
         usage=replace(task.agent.usage, tokens=tokens, cost_usd=usd),
         last_update=event.at,
     )

@@ -46,7 +46,8 @@ def explain(task: Task, snapshot: SchedulerSnapshot) -> Why:
         case TaskStatus.IN_PROGRESS:
             if task.is_paused:
                 return _paused(task, snapshot)
-            return Why(facts=(f"it is in {task.stage}", *_attempts(task)), next=_under_way(task))
+            facts = (f"it is in {task.stage}", *_tool(task, snapshot), *_attempts(task))
+            return Why(facts=facts, next=_under_way(task))
         case TaskStatus.BLOCKED:
             reason = (task.block_reason or "no reason is on record").removeprefix(f"{task.stage}: ")
             return Why(
@@ -207,6 +208,16 @@ def _no_place(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
     waiting = f"{ahead} tasks are ahead of it" if ahead > 1 else "1 task is ahead of it"
     trouble = (snapshot.trouble.reason,) if snapshot.trouble else ()
     return (*trouble, taken, waiting) if ahead else (*trouble, taken)
+
+
+def _tool(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
+    """Return which tool has run for how long, if one has run for a minute."""
+    turn = task.agent.turn
+    minutes = int((snapshot.now - turn.tool_since).total_seconds() // 60) if turn.tool_since else 0
+    if not minutes or task.next_action is not NextAction.TURN:
+        return ()
+    others = f", with {turn.open_tools - 1} more tools" if turn.open_tools > 1 else ""
+    return (f"{turn.tool or 'a tool'} has run for {minutes} minute{'' if minutes == 1 else 's'}{others}",)
 
 
 def _attempts(task: Task) -> tuple[str, ...]:
