@@ -14,7 +14,6 @@ from typing import assert_never
 from orchestrator.agents.claude import Parser
 from orchestrator.agents.framing import Framer, Line
 from orchestrator.agents.markers import Markers
-from orchestrator.agents.prices import cost_of
 from orchestrator.agents.reset_text import reset_in
 from orchestrator.agents.user_request_parser import asking_of_block, asking_of_request
 from orchestrator.core.events import agent_events, events
@@ -29,6 +28,7 @@ from orchestrator.core.events.agent_messages import (
     Verification,
     in_order,
 )
+from orchestrator.core.events.model_prices import cost_of
 from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.usage_limits import window_of
 from orchestrator.core.task.user_requests import Answer, RequestDraft

@@ -9,6 +9,7 @@ from shlex import quote
 
 import psutil
 
+from orchestrator.agents.claude_folder import SharedLogin
 from orchestrator.agents.installation import Installation
 from orchestrator.core.schedule.pressure import Floors, ResourceReading, Shortage, judge
 from orchestrator.core.schedule.trouble import Trouble, TroubleKind
@@ -22,6 +23,8 @@ LOOK_SECONDS = 10.0
 """Between two looks at the file of the agents' program."""
 CHECK_LOGIN_SECONDS, RECHECK_LOGIN_SECONDS = 600.0, 30.0
 """Between two checks of the login: while nothing is wrong, and while something is."""
+SHARE_LOGIN_SECONDS = 5.0
+"""Between two looks at whether a login was renewed; the CLI does that minutes before the old one expires."""
 
 
 class ResourceMonitor:
@@ -101,3 +104,11 @@ def trouble_of(installation: Installation | None, *, with_login: bool) -> Troubl
         return None
     reason = f"claude is not logged in: run `{quote(str(executable))} auth login` as this user, or give agents a key"
     return Trouble(kind=TroubleKind.ACCOUNT, reason=reason)
+
+
+async def share_login(login: Callable[[], SharedLogin | None]) -> None:
+    """Keep the login of sandboxed agents and the user's the same, again and again."""
+    while True:
+        if shared := login():
+            await asyncio.to_thread(shared.exchange)
+        await asyncio.sleep(SHARE_LOGIN_SECONDS)

@@ -5,16 +5,14 @@ exactly once per daemon process, and only after all of its output was read.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 import structlog
 
-from orchestrator.agents.drivers import Driver, Launch
 from orchestrator.agents.exit_reason import final_output, reason_of
-from orchestrator.agents.installation import Installation
 from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, ReaderCallbacks
 from orchestrator.core.decide.obligations import agent_run_folder
 from orchestrator.core.events import commands as do
@@ -22,69 +20,39 @@ from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Asked
 from orchestrator.core.schedule.trouble import Trouble, TroubleKind
 from orchestrator.core.task.agent import ProcessState
-from orchestrator.core.task.budget import usd_left
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.task import Task
-from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft
 from orchestrator.daemon.callers import issue_token
-from orchestrator.daemon.isolation import Isolation
+from orchestrator.daemon.launching import LaunchConfig, order_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import make_private
-from orchestrator.pipelines.role import Role, Tier, answer_of, model_of
+from orchestrator.pipelines.role import answer_of
 from orchestrator.processes.output import RunOutput
-from orchestrator.processes.process_stats import kill_marked
-from orchestrator.processes.run_state import has_begun, pid_of
+from orchestrator.processes.process_stats import holder_of, kill_run
+from orchestrator.processes.run_state import has_begun, pid_of, seconds_of
 from orchestrator.processes.runs import Runs
-from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, StoppedBy, Usage
+from orchestrator.processes.spec import Exit, RunGone, RunSpec, Stdin, StoppedBy, Usage
 from orchestrator.redaction.masking import Masks, masks_of
-from orchestrator.storage.task_files import TaskFiles
+from orchestrator.storage.task_files import AGENTS, TaskFiles
 from orchestrator.supervisor.inbox import Inbox
-from orchestrator.workspaces.evaluation.judge import (
-    CLEANUP_GRACE,
-    REPORT,
-    CheckRun,
-    Judge,
-    argv,
-    ended_check,
-    environment,
-)
+from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, argv, environment
 from orchestrator.workspaces.outbox import import_files
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchConfig:
-    """What runs are started with; `role` returns a role as it is declared now.
-
-    `installation` is looked at before each agent; there is none for a program that is not claude. `provided` returns
-    the variables that people gave a task, `masked` the values to hide in the output of its runs.
-    """
-
-    driver: Driver
-    installation: Installation | None = None
-    judge: Judge
-    role: Callable[[str], Role]
-    provided: Callable[[Task], Mapping[str, str]]
-    masked: Callable[[Task], Mapping[str, str]]
-    model: str = ""
-    tiers: Mapping[Tier, str] = field(default_factory=dict)
-    base_env: Mapping[str, str]
-    limits: Limits
-    isolation: Isolation
-    socket: Path = Path()
 
 
 @dataclass(slots=True)
 class _Followed:
     """A run whose output and end are watched: an agent with the reader of its output, or a check.
 
-    `reads_on` is set while more output waits than is read at a time.
+    `holder` identifies its holder if it is known to have begun. `reads_on` is set while more output waits than is read
+    at a time.
     """
 
     task: Task
     run: str
+    holder: str
     follower: OutputReader | None
     check: Check | None
     reads_on: bool = False
@@ -131,37 +99,15 @@ class RunExecutor:
         outbox = make_private(folder / "out")
         if command.resume and not has_begun(folder):
             import_files(folder.with_name(str(command.attempt - 1)) / "out", ("*",), outbox)
-        role = self.launching.role(command.role)
-        order = Launch(
-            task=task.id,
-            role=role.name,
-            attempt=command.attempt,
-            session_id=command.session_id,
-            resume=command.resume,
-            cwd=Path(task.source.worktree) if task.source.worktree else self._files.path_of(task.id),
-            outbox=outbox,
-            base_env=self.launching.base_env,
-            executable=executable,
-            model=model_of(role, task.policy, self.launching.tiers),
-            allowed_tools=role.tools,
-            disallowed_tools=role.disallowed_tools,
-            system_prompt=role.prompt,
-            permission_mode=role.permission_mode,
-            max_turns=role.max_turns,
-            effort=role.effort,
-            mcp_servers=role.mcp_servers,
-            add_dirs=(self._files.path_of(task.id),),
-            asks=task.policy.autonomy is Autonomy.INTERACTIVE,
-            max_usd=usd_left(task.spending.total, task.policy.caps),
-            provided=await asyncio.to_thread(self.launching.provided, task),
-            token="" if has_begun(folder) else issue_token(folder),
-            socket=self.launching.socket,
-        )
+        word = "" if has_begun(folder) else issue_token(folder)
+        order = await asyncio.to_thread(order_of, self.launching, task, command, self._files, word)
+        order = replace(order, executable=executable)
         process = self.launching.driver.launch(order)
+        await asyncio.to_thread(process.prepare)
         isolation = self.launching.isolation
         spec = RunSpec(
             run=f"{task.id}/{agent_run_folder(command.attempt)}",
-            wrap=await asyncio.to_thread(isolation.of_agent, task, command.attempt, order.cwd, process.state),
+            wrap=await asyncio.to_thread(isolation.of_agent, task, command.attempt, order.cwd, process),
             argv=process.argv,
             cwd=order.cwd,
             env=process.env,
@@ -173,12 +119,12 @@ class RunExecutor:
 
     async def start_check(self, task: Task, command: do.RunCheck, checkout: Path) -> None:
         """Start a check in its checkout; do nothing if that run began before."""
-        limits = replace(self.launching.limits, orphan_after=None)
+        limits, isolation = replace(self.launching.limits, orphan_after=None), self.launching.isolation
         report = self._files.run_folder(task.id, command.folder) / REPORT
         make_private(report.parent)
         spec = RunSpec(
             run=f"{task.id}/{command.folder}",
-            wrap=await asyncio.to_thread(self.launching.isolation.of_check, task, report, checkout),
+            wrap=await asyncio.to_thread(isolation.of_check, task, command.check, report, checkout),
             argv=argv(command.check),
             cwd=checkout,
             env=environment(self.launching.base_env) | {"ORCHESTRATOR_REPORT": str(report)},
@@ -252,14 +198,18 @@ class RunExecutor:
         """Start to stop a run; its end is posted when it has ended."""
         folder = self._files.run_folder(task.id, command.folder)
         self.follow(task, command.folder)
-        if not has_begun(folder) and not self._runs.is_alive(folder):
+        holder, limits = self._followed[folder].holder, self.launching.limits
+        if not holder and not has_begun(folder) and not self._runs.is_alive(folder):
+            kill_run(folder)  # the daemon may have ended while it started it
             self._end(folder, "it was never started", None)
             return
         running = task.run is not None and task.run.process is ProcessState.RUNNING
         if command.interrupt and running and self._runs.is_alive(folder):
             request = f"interrupt-{task.agent.attempt}-{task.agent.turn.number}"
             await self._send(folder, self.launching.driver.interrupt(request))
-        await self._runs.stop(folder)
+        is_agent = command.folder.startswith(f"{AGENTS}/")
+        longest = limits.longest_stop if is_agent else replace(limits, term_grace=CLEANUP_GRACE).longest_stop
+        await self._runs.stop(folder, holder, longest)
         self._look(folder)
 
     def follow(self, task: Task, run: str) -> None:
@@ -270,6 +220,7 @@ class RunExecutor:
             self._followed[folder] = _Followed(
                 task=task,
                 run=run,
+                holder=task.run.holder if task.run is not None and task.run.folder == run else "",
                 follower=self._follower(task, folder) if is_agent else None,
                 check=None if is_agent else task.evaluation.next_check,
             )
@@ -278,10 +229,12 @@ class RunExecutor:
 
     def abandon(self, task: Task) -> None:
         """Kill what is left of a task that can no longer be decided about."""
+        holders = {folder: "" for folder in self._files.run_folders(task.id) if self._runs.is_alive(folder)}
         if task.run is not None:
-            folder = self._files.run_folder(task.id, task.run.folder)
+            holders[self._files.run_folder(task.id, task.run.folder)] = task.run.holder
+        for folder, holder in holders.items():
             self._followed.pop(folder, None)
-            log.warning("processes_killed", task=task.id, pids=kill_marked(folder))
+            log.warning("processes_killed", task=task.id, pids=kill_run(folder, holder))
 
     async def _masks(self, task: Task) -> Masks:
         return masks_of(await asyncio.to_thread(self.launching.masked, task))
@@ -289,7 +242,8 @@ class RunExecutor:
     async def _start(self, task: Task, run: str, spec: RunSpec) -> None:
         folder = self._files.run_folder(task.id, run)
         await self._runs.start(folder, spec)
-        self._inbox.post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid_of(folder)))
+        pid, holder = pid_of(folder), holder_of(folder)
+        self._inbox.post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid, holder=holder))
 
     def _follower(self, task: Task, folder: Path) -> OutputReader:
         def asked(request: Asked) -> None:
@@ -340,7 +294,7 @@ class RunExecutor:
         followed = self._followed.get(folder)
         if followed is None:
             return
-        end = self._runs.exit_of(folder)
+        end = self._runs.exit_of(folder, followed.holder)
         self._read(folder)
         if followed.reads_on:
             return
@@ -378,7 +332,7 @@ class RunExecutor:
         if end is None or end.lost or end.stopped_by in {StoppedBy.REQUEST, StoppedBy.SHUTDOWN}:
             self._post_result(followed.task, followed.run, check, None)
             return
-        ended = ended_check(followed.run, folder, end)
+        ended = _ended(followed.run, folder, end)
         judging = asyncio.get_running_loop().create_task(self._judge(followed.task, check, ended))
         self._judging.add(judging)
         judging.add_done_callback(self._judging.discard)
@@ -394,3 +348,14 @@ class RunExecutor:
 
     def _post_result(self, task: Task, run: str, check: Check, result: CheckResult | None) -> None:
         self._inbox.post(task.id, events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result))
+
+
+def _ended(run: str, folder: Path, end: Exit) -> CheckRun:
+    return CheckRun(
+        run=run,
+        folder=folder,
+        exit_code=-end.signal if end.signal else end.code,
+        timed_out=end.timed_out,
+        spawn_error=end.spawn_error,
+        seconds=seconds_of(folder),
+    )

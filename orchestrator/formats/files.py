@@ -10,6 +10,7 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
+from pwd import getpwuid
 
 import orjson
 
@@ -24,14 +25,18 @@ _TOP_SEAL = f',\n  "{_TOP_SEAL_KEY}": "'.encode()
 _END = b'"\n}\n'
 
 
-def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Replace a file's content by rename, readable by its owner only; `durable` waits for the disk. Raises OSError."""
+def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> os.stat_result:
+    """Replace a file's content by rename, readable by its owner only; `durable` waits for the disk. Raises OSError.
+
+    Return what the written file's inode says: after the rename, another program's file may already be at the path.
+    """
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open(partial, "wb", opener=_anew) as file:
             file.write(content)
+            file.flush()
+            written = os.fstat(file.fileno())
             if durable:
-                file.flush()
                 os.fsync(file.fileno())
         partial.replace(path)
     except OSError:
@@ -40,6 +45,7 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
         raise
     if durable:
         sync_folder(path.parent)
+    return written
 
 
 class NotRegularFile(OSError):
@@ -147,6 +153,26 @@ def parsed(content: bytes) -> dict[str, Json] | None:
     except orjson.JSONDecodeError:
         return None
     return document if isinstance(document, dict) else None
+
+
+def owned_by_another(path: Path) -> str | None:
+    """Return the other user to whom a file belongs, or the folder that hides it; None if it is this user's or not
+    there.
+    """
+    for place in (path, *path.parents):
+        try:
+            uid = place.stat().st_uid
+        except PermissionError:
+            continue
+        except OSError:
+            return None
+        if uid == os.geteuid():
+            return None
+        try:
+            return getpwuid(uid).pw_name
+        except KeyError:
+            return f"#{uid}"
+    return None
 
 
 def sync_folder(folder: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 
 from orchestrator.processes import files
 
@@ -79,6 +80,28 @@ def _whole_command(spec: files.Spec) -> list[str]:
 
     _first_found(command, spec["env"], look_at)
     return [*spec["wrap"], *found, *arguments]
+
+
+def mark(folder: str) -> None:
+    """Set the limit that marks every process of the run of this folder; below a marked process any lower one does."""
+    own, wanted = resource.getrlimit(files.RLIMIT_LOCKS)[1], files.mark_of(folder)
+    limit = wanted if own == resource.RLIM_INFINITY else min(wanted, own - 1)
+    resource.setrlimit(files.RLIMIT_LOCKS, (limit, limit))
+
+
+def code_and_signal(status: int | None, *, is_wrapped: bool) -> tuple[int | None, int | None]:
+    """Return the exit code of an agent or the signal that ended it, by its wait status; neither if there is none.
+
+    A sandbox ends with code 128 + N after signal N, which is taken for the signal. 129 stays a code: git ends with it
+    when it is given a wrong option.
+    """
+    if status is None:
+        return None, None
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        return None, -code
+    is_signal = is_wrapped and 128 + _signal.SIGHUP < code <= 128 + _signal.SIGSYS
+    return (None, code - 128) if is_signal else (code, None)
 
 
 def wake_on_children() -> int:

@@ -73,6 +73,9 @@ class FolderEventLog:
 
     def _decision(self, entry: IndexEntry) -> EventRecord | EventGap:
         line = parsed(_line_ending_at(self._files.root / entry.task / NAME, entry.end))
+        if line is None and not self._files.path_of(entry.task).exists():
+            reason = f"{entry.task} was deleted, and its events with it"
+            return EventGap(number=entry.number, reason=reason, deleted=True)
         if line is None or (line.get("task_id"), line.get("seq")) != (entry.task, entry.seq):
             return EventGap(number=entry.number, reason=f"the journal of {entry.task} has lost decision {entry.seq}")
         return EventRecord(number=entry.number, line=line)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.core.task.budget import Spending
-from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.redaction.display import escape_text
@@ -38,6 +38,18 @@ class UncommittedTask(StoreError):
         self.task_id = task_id
 
 
+class UnreadableTask(StoreError):
+    """The files of a task cannot be read; the message says why."""
+
+    def __init__(self, task_id: str, reason: str) -> None:
+        super().__init__(reason)
+        self.task_id = task_id
+
+
+class CopiedFolder(StoreError):
+    """A folder holds the files of another task."""
+
+
 class NoSuchCheckpoint(OrchestratorError):
     """A task has no readable checkpoint of that number."""
 
@@ -59,6 +71,7 @@ class TaskSummary:
     repo: str
     created_at: str
     updated_at: str
+    priority: Priority | None = None
     running: bool = False
     spent: Mapping[str, Spending] = field(default_factory=dict)
     files: frozenset[str] = frozenset()
@@ -80,9 +93,19 @@ def summary_of(task: Task) -> TaskSummary:
         repo=task.source.repo,
         created_at=stamp(task.timing.created_at),
         updated_at=stamp(task.updated_at),
+        priority=task.schedule.priority,
         running=task.run is not None or bool(task.notices),
         spent=task.spending.by_day,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignEdit:
+    """A state.json or the end of a journal that is not ours: its name now, and at most fifty changed paths."""
+
+    task_id: str
+    kept_as: str
+    changed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,21 +113,22 @@ class LoadedTask:
     """A task as it was found in the store.
 
     If something other than the daemon wrote its state.json, `changed` are the paths that differed and `foreign` is the
-    name under which that file was kept.
+    name under which that file was kept. `damaged` is the name under which the end of its journal was kept, if that was
+    no decision.
     """
 
     task: Task
     foreign: str | None = None
     changed: tuple[str, ...] = ()
+    damaged: str | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignEdit:
-    """A state.json not written by the daemon: the name it was kept under, and the changed paths, at most fifty."""
-
-    task_id: str
-    kept_as: str
-    changed: tuple[str, ...]
+    @property
+    def edits(self) -> tuple[ForeignEdit, ...]:
+        """What was set aside."""
+        found = ((self.foreign, self.changed), (self.damaged, ()))
+        return tuple(
+            ForeignEdit(task_id=self.task.id, kept_as=name, changed=changed) for name, changed in found if name
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,10 +149,11 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventGap:
-    """Events up to `number` that cannot be read, and why."""
+    """Events up to `number` that cannot be read, and why; `deleted` if they went with their deleted task."""
 
     number: int
     reason: str
+    deleted: bool = False
 
 
 Events = tuple[list[EventRecord | EventGap], Cursor]

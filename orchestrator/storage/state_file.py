@@ -51,8 +51,8 @@ class StateFile:
     def replace(self, document: JsonObject, journal_bytes: int) -> None:
         """Write the file. Raises OSError; then the old one stays."""
         content = sealed({**document, "journal_bytes": journal_bytes}, below=BELOW)
-        write_atomically(self._path, content, durable=False)
-        self._written, self._signature = content, _signature(self._path)
+        written = write_atomically(self._path, content, durable=False)
+        self._written, self._signature = content, _signature_of(written)
 
     def is_ours(self) -> bool:
         """Return whether the file is the one that was last written here, judged by its inode, size and time."""
@@ -71,7 +71,10 @@ class StateFile:
 
 
 def state_of(folder: Path) -> tuple[JsonObject | None, int, bool]:
-    """Return what state.json says, how many bytes of the journal it covers, and whether another program wrote it."""
+    """Return what state.json says, how many bytes of the journal it covers, and whether another program wrote it.
+
+    One of another task is as foreign.
+    """
     content = read_file(folder / NAME)
     if content is None:
         return None, 0, True
@@ -83,7 +86,8 @@ def state_of(folder: Path) -> tuple[JsonObject | None, int, bool]:
         require_known(folder / NAME, document or {})
         return document, 0, True
     require_known(folder / NAME, document)
-    return document, cast(int, document.pop("journal_bytes")), False
+    covered = cast(int, document.pop("journal_bytes"))
+    return document, covered, document.get("task_id") != folder.name
 
 
 def top_of(folder: str) -> JsonObject | None:
@@ -126,7 +130,10 @@ def require_known(path: Path | str, document: JsonObject) -> None:
 def _signature(path: Path) -> Signature:
     """Return what distinguishes this file from any other at its path; None if there is none."""
     try:
-        found = path.lstat()
+        return _signature_of(path.lstat())
     except OSError:
         return None
+
+
+def _signature_of(found: os.stat_result) -> Signature:
     return found.st_ino, found.st_size, found.st_mtime_ns

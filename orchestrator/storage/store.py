@@ -30,12 +30,23 @@ from orchestrator.core.events.events import Event
 from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint
 from orchestrator.core.task.task import Task
-from orchestrator.formats.codec import JsonObject, from_json, to_json
+from orchestrator.formats.codec import JsonObject, from_json, stamp, to_json
 from orchestrator.formats.files import make_private, sync_folder, write_atomically
 from orchestrator.formats.patch import difference
 from orchestrator.storage import checkpoint_files
 from orchestrator.storage.event_log import FolderEventLog
-from orchestrator.storage.journal import NAME, DamagedJournal, Journal, line_of, replay, replay_from
+from orchestrator.storage.journal import (
+    NAME,
+    DamagedJournal,
+    Journal,
+    Replayed,
+    TaskFolderGone,
+    line_of,
+    mend,
+    recovered_line,
+    replay,
+    replay_from,
+)
 from orchestrator.storage.migration import is_current
 from orchestrator.storage.records import ForeignEdit, LoadedTask, SequenceConflict, StoreError, StoreInUse, TaskSummary
 from orchestrator.storage.state_document import from_document, to_document
@@ -82,6 +93,7 @@ class FolderStore:
         self.files = FolderTaskFiles(data_dir / "tasks")
         self._open: dict[str, _OpenTask] = {}
         self._stale: set[str] = set()
+        self._mended_files: list[ForeignEdit] = []
         self._events: FolderEventLog | None = None
         try:
             make_private(data_dir)
@@ -126,7 +138,11 @@ class FolderStore:
             live = self._create(after, event, document)
         else:
             live = self._open_task(before, after)
-            live.journal.append(line_of(before, after, event, difference(live.document, document)))
+            try:
+                live.journal.append(line_of(before, after, event, difference(live.document, document)))
+            except (DamagedJournal, TaskFolderGone) as error:
+                live = self._mended(before, after, error)
+                live.journal.append(line_of(before, after, event, difference(live.document, document)))
         live.document = live.unwritten = document
         live.before_migration = None
         self._stale.add(after.id)
@@ -137,7 +153,7 @@ class FolderStore:
 
         Files that another program wrote there are set aside and returned.
         """
-        found: list[ForeignEdit] = []
+        found, self._mended_files = self._mended_files, []
         if self._events is not None:
             self._events.flush()
         for task_id in self._stale:
@@ -210,22 +226,25 @@ class FolderStore:
         """
         folder = self.files.path_of(task_id)
         state, covered, foreign = state_of(folder)
-        if state is None or foreign:
-            document, end = replay(folder)
-        else:
-            document, end = replay_from(folder, state, covered)
+        found = replay(folder) if state is None or foreign else _best(folder, state, covered)
+        document, end = found.document, found.end
         task = _relocated(_task_from(folder, document), folder)
         require_own(task_id, task.id)
-        kept_as = None
+        kept_as = damaged = None
         if keep_open:
             self.release(task_id)
             kept_as = set_aside(folder, task.seq) if foreign else None
+            if found.is_damaged:
+                line = recovered_line(task_id, document, stamp(task.updated_at))
+                damaged, end = mend(folder, found, line)
+                log.warning("journal_mended", task=task_id, kept_as=damaged, was_short=found.is_short)
             state_file = StateFile(folder)
             state_file.adopt()
             self._open[task_id] = live = _OpenTask(Journal(folder, end), _without_agent(document), state_file)
             live.before_migration = None if is_current(document) else document
             self._renew_state(live, live.document_of(task))
-        return LoadedTask(task=task, foreign=kept_as, changed=changes(document, state if foreign else None))
+        changed = changes(document, state if foreign else None)
+        return LoadedTask(task=task, foreign=kept_as, changed=changed, damaged=damaged)
 
     def foreign_edits(self, task: Task) -> list[ForeignEdit]:
         """Set aside a state.json that another program wrote while the task is open, and write ours again."""
@@ -244,6 +263,15 @@ class FolderStore:
         if (before.seq, after.seq) != (stored, stored + 1):
             raise SequenceConflict(after.id, stored, after.seq)
         return live
+
+    def _mended(self, before: Task, after: Task, error: StoreError) -> _OpenTask:
+        """Return an open task whose journal another program damaged, mended. Raises `error` if a decision is lost."""
+        try:
+            self.release(before.id)
+            self._mended_files += self.load(before.id, keep_open=True).edits
+            return self._open_task(before, after)
+        except StoreError:
+            raise error from None
 
     def _create(self, task: Task, event: Event, document: JsonObject) -> _OpenTask:
         """Write the first decision of a new task; if that fails, delete the journal again."""
@@ -323,6 +351,23 @@ def _is_alive(pid: str) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _best(folder: Path, state: JsonObject, covered: int) -> Replayed:
+    """Return what has most decisions: the journal continued from the state, or the journal alone.
+
+    They differ only where the state does not belong to the journal, or part of the journal is lost.
+    """
+    try:
+        found = replay_from(folder, state, covered)
+    except DamagedJournal:
+        return replay(folder)
+    if not found.is_damaged:
+        return found
+    try:
+        return max(found, replay(folder), key=lambda one: one.seq)
+    except DamagedJournal:
+        return found
 
 
 def _task_from(folder: Path, document: JsonObject) -> Task:

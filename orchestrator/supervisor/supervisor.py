@@ -47,6 +47,7 @@ from orchestrator.core.task.budget import NO_CAPS
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
+from orchestrator.formats.table import DefinitionError
 from orchestrator.storage.records import ForeignEdit
 from orchestrator.supervisor.inbox import (
     AgentsChecked,
@@ -61,6 +62,7 @@ from orchestrator.supervisor.inbox import (
 )
 from orchestrator.supervisor.protocols import Executor, Store, TaskLookups
 from orchestrator.supervisor.shared_state import SharedState
+from orchestrator.supervisor.unreadable import UnreadableTasks
 
 log = structlog.get_logger()
 
@@ -78,6 +80,7 @@ class Supervisor:
     ) -> None:
         self.tasks: dict[str, Task] = {}
         self.ended: dict[str, TaskStatus] = {}
+        self.unreadable = UnreadableTasks(self.tasks, self.ended, store, executor)
         self.capacity = capacity
         self.shared = SharedState()
         self.decisions = self.commands = 0
@@ -113,29 +116,30 @@ class Supervisor:
         """Call `listener` after every committed decision, with the task as it is then."""
         self._listeners.append(listener)
 
-    def recover(self, task: Task, foreign: str | None = None, changed: tuple[str, ...] = ()) -> None:
+    def recover(self, task: Task, edits: Sequence[ForeignEdit] = ()) -> None:
         """Take up a task that was loaded at start; every outstanding command is issued again.
 
-        `foreign` and `changed` describe a state.json that another program had written. A pause for lack of resources is
-        lifted until the shortage is measured again.
+        `edits` are files that were set aside then. A pause for lack of resources is lifted until the shortage is
+        measured again.
         """
+        self.unreadable.drop(task.id)
         self.tasks[task.id] = task
         now = self._clock()
-        if foreign:
-            self._inbox.post(task.id, ForeignEditFound(at=now, kept_as=foreign, changed=changed))
+        self._record_foreign(edits)
         self._inbox.post(task.id, DaemonStarted(at=now, run_alive=self._executor.run_alive(task)))
         if task.agent.blocked_by is PauseReason.PRESSURE:
             self._inbox.post(task.id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
 
     def forget(self, task_id: str) -> None:
         """Drop a deleted task from memory."""
+        self.unreadable.drop(task_id)
         self.ended.pop(task_id, None)
         self.tasks.pop(task_id, None)
         self._store.release(task_id)
 
     def why(self, task: Task) -> Why:
         """Return why a task is where it is, and what happens next."""
-        return explain(task, self.snapshot())
+        return self.unreadable.why(task) or explain(task, self.snapshot())
 
     def snapshot(self) -> SchedulerSnapshot:
         """Return everything that scheduling depends on, as it is now."""
@@ -295,6 +299,7 @@ class Supervisor:
         if isinstance(event, TaskSubmitted):
             return self._begin(event)
         if request.ended is None:
+            self.unreadable.refuse(task_id)
             if task_id not in self.tasks:
                 raise NoSuchTask(f"no task {task_id} is live")
             return self._decide(self.tasks[task_id], event)
@@ -321,19 +326,22 @@ class Supervisor:
             raise
         except Exception as error:
             log.exception("task_put_aside", task=task_id, event_name=type(event).__name__)
-            self._give_up(task, error)
+            self.unreadable.hold(task, f"there is a bug in the daemon, which its log describes: {error!r}")
 
     def _decide(self, before: Task, event: Event) -> Task:
         event = self.shared.judged(before, event)
-        after, commands = machine.decide(
-            self._lookups.pipeline_of(before), before, event, self._allowance(before, event)
-        )
+        try:
+            pipeline = self._lookups.pipeline_of(before)
+        except DefinitionError as error:
+            self.unreadable.hold(before, f"its pipeline cannot be read: {error}")
+            raise
+        after, commands = machine.decide(pipeline, before, event, self._allowance(before, event))
         if after is before:
             return before
         try:
             self._store.commit(before, after, event)
         except OrchestratorError as error:
-            self._give_up(before, error)
+            self.unreadable.hold(before, f"a decision cannot be written to its files: {error}")
             raise
         self.tasks[after.id] = after
         self._dispatch(after, event, commands)
@@ -390,11 +398,3 @@ class Supervisor:
                 self._inbox.post(task_id, AlarmRang(at=self._clock()))
             elif task.agent.turn != before and self.capacity.day != NO_CAPS:
                 self._inbox.wake()
-
-    def _give_up(self, task: Task, error: Exception) -> None:
-        """Give up a task that cannot be decided about; none of its processes may keep running unseen."""
-        log.error("task_lost", task=task.id, error=str(error))
-        self.tasks.pop(task.id, None)
-        self.ended[task.id] = TaskStatus.FAILED
-        self._store.release(task.id)
-        self._executor.abandon(task)

@@ -8,6 +8,7 @@ import typer
 from orchestrator.cli.context import Json, TaskName, UsageError, context_of, parse_options
 from orchestrator.cli.output import budget_text, console, note, print_json, status_text
 from orchestrator.core.events.operations import OperationRefused
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.server.schemas.task_input import CapsBody
 from orchestrator.server.schemas.tasks import ManyView, TaskView
 
@@ -42,8 +43,18 @@ def cancel(context: typer.Context, task: TaskName, json: Json = False) -> None:
 
 
 def retry(context: typer.Context, task: TaskName, json: Json = False) -> None:
-    """Retry the stage of a blocked task, after you have fixed what blocked it; all retries are reset."""
-    _request(context, task, "retry", json)
+    """Retry the stage of a blocked task, after you have fixed what blocked it; all retries are reset.
+
+    For a failed task, which cannot go on, a new task is made with the same ticket and options.
+    """
+    with context_of(context).client() as client:
+        found = client.request(task, "retry")
+    if json:
+        print_json(found)
+        return
+    _say(found)
+    if found.retry_of is not None and found.started_at is None:
+        note(f"it is a new task with the ticket and the options of {found.retry_of}, which stays as it is")
 
 
 def drain(context: typer.Context, json: Json = False) -> None:
@@ -100,6 +111,9 @@ def _request_all(context: typer.Context, action: str, *, json: bool) -> None:
         print_json(changed)
         return
     for task in changed.tasks:
+        if action == "drain" and task.blocked_by is PauseReason.PRESSURE:
+            console().print(task.id, "its agent is ended, its session is kept")
+            continue
         console().print(task.id, status_text(task.status, paused=task.paused, blocked_by=task.blocked_by))
     if not changed.tasks:
         note("no task had to change")

@@ -159,7 +159,7 @@ def _failed(found: StateOperations, told: Document) -> Document:
 
 def _on(context: typer.Context, workspace: Path, request: Callable[[StateOperations], Document]) -> int:
     """Run an operation on the workspace, or ask the daemon it belongs to; an agent always asks its daemon."""
-    folder = workspace.expanduser().absolute()
+    folder = workspace.expanduser().resolve()
     options = context_of(context)
     if not is_task(folder):
         return _print(lambda: request(_lone(options, folder)))
@@ -183,7 +183,7 @@ def _client(options: CliContext, folder: Path) -> Client:
 def _lone(options: CliContext, workspace: Path) -> StandaloneWorkspace:
     pipelines = load_definitions(options.settings().definition_folders()).pipelines
     by = str(Caller(pid=os.getpid(), uid=os.getuid()))
-    return StandaloneWorkspace(workspace.expanduser().absolute(), pipelines, clock.now, by)
+    return StandaloneWorkspace(workspace.expanduser().resolve(), pipelines, clock.now, by)
 
 
 def _told() -> Document:

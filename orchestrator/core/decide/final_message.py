@@ -56,8 +56,8 @@ def recommended(task: Task) -> str:
     """Return what a person should do about a task that is blocked or failed."""
     newest = task.failures.entries[-1] if task.failures.entries else None
     again = f"orchestrator retry {task.id}, or orchestrator cancel {task.id}"
-    then = f"then {again}" if task.status is TaskStatus.BLOCKED else "then submit it again"
-    return f"{_hint(task, newest)}; {then}"
+    anew = f"orchestrator retry {task.id}, which makes a new task of it"
+    return f"{_hint(task, newest)}; then {again if task.status is TaskStatus.BLOCKED else anew}"
 
 
 def _outcome(task: Task) -> Iterator[str]:
@@ -93,7 +93,12 @@ def _problems(task: Task) -> Iterator[str]:
 
 
 def _hint(task: Task, newest: Failure | None) -> str:
-    """Return what to do first: follow the newest analysis, read the log, or resolve what prevents the merge."""
+    """Return what to do first: follow the newest analysis, read the log, or resolve what prevents the merge.
+
+    The failure of another stage than the one in which the task ended is not its cause.
+    """
+    if newest is not None and newest.state != task.stage:
+        newest = None
     if newest is not None and newest.analysis is not None and newest.analysis.suggested_fix.strip():
         return f"try what {newest.agent or 'its agent'} suggests: {_line(newest.analysis.suggested_fix, _LONGEST_HINT)}"
     if newest is not None and newest.log_file:

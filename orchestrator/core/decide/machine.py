@@ -51,12 +51,21 @@ _NOTED = (events.DaemonStarted, events.ForeignEditFound)
 
 
 def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[Command, ...]]:
-    """Return the submitted task as it begins, and the first commands."""
-    stages = {name: StageRecord(facts=stage_facts(pipeline, stage)) for name, stage in pipeline.stages.items()}
+    """Return the submitted task as it begins, and the first commands.
+
+    One that was begun elsewhere brings its stage with it, its records of stages, and the budgets that it has used.
+    """
+    fresh = {name: StageRecord(facts=stage_facts(pipeline, stage)) for name, stage in pipeline.stages.items()}
     owed = NextAction.NOTHING if event.task.status is TaskStatus.DRAFT else event.task.next_action
     budgets = {name: Budget(limit=limit) for name, limit in pipeline.budgets.items()}
     task = replace(
-        event.task, seq=1, updated_at=event.at, stage=pipeline.start, stages=stages, budgets=budgets, next_action=owed
+        event.task,
+        seq=1,
+        updated_at=event.at,
+        stage=event.task.stage or pipeline.start,
+        stages={**fresh, **event.task.stages},
+        budgets={**budgets, **event.task.budgets},
+        next_action=owed,
     )
     if event.held and task.status is TaskStatus.PENDING:
         task = pausing.pause(task, PauseReason.USER)
@@ -115,7 +124,7 @@ def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
         case events.WorkspaceReady():
             return _on_workspace(pipeline, task, event)
         case events.RunStarted():
-            return _begin_run(pipeline, task, event.folder, event.pid, event.at)
+            return _begin_run(pipeline, task, event)
         case events.GateLooked():
             return _on_gate(pipeline, task, event)
         case events.CheckFinished():
@@ -147,7 +156,8 @@ def _on_daemon_start(pipeline: Pipeline, task: Task, event: events.DaemonStarted
     """Record a run that began just before the daemon stopped; in a paused task its freeze becomes owed."""
     if task.run is None or not event.run_alive:
         return task
-    return _begin_run(pipeline, task, task.run.folder, task.agent.pid, event.at)
+    begun = events.RunStarted(at=event.at, folder=task.run.folder, pid=task.agent.pid, holder=task.run.holder)
+    return _begin_run(pipeline, task, begun)
 
 
 def _on_admitted(task: Task, event: events.TaskAdmitted) -> Task:
@@ -179,14 +189,14 @@ def _on_workspace(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) 
     return lifecycle.enter_stage(pipeline, task, task.stage, event.at)
 
 
-def _begin_run(pipeline: Pipeline, task: Task, folder: str, pid: int | None, at: datetime) -> Task:
-    if task.run is None or task.run.folder != folder or task.run.process is not ProcessState.STARTING:
+def _begin_run(pipeline: Pipeline, task: Task, event: events.RunStarted) -> Task:
+    if task.run is None or task.run.folder != event.folder or task.run.process is not ProcessState.STARTING:
         return task
-    task = replace(task, run=replace(task.run, process=ProcessState.RUNNING))
+    task = replace(task, run=replace(task.run, process=ProcessState.RUNNING, holder=event.holder))
     if task.next_action is not NextAction.AGENT:
         return task
-    task = replace(task, agent=replace(task.agent, pid=pid, last_update=at))
-    return lifecycle.next_turn(pipeline, task, at)
+    task = replace(task, agent=replace(task.agent, pid=event.pid, last_update=event.at))
+    return lifecycle.next_turn(pipeline, task, event.at)
 
 
 def _on_gate(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:

@@ -121,7 +121,7 @@ def answer_by_policy(task: Task, draft: RequestDraft) -> Answer | None:
     if task.policy.autonomy is Autonomy.INTERACTIVE:
         return None
     match draft.subject:
-        case Subject.STAGE | Subject.PLAN:
+        case Subject.STAGE | Subject.PLAN | Subject.PUBLISH:
             return Answer(status=RequestStatus.APPROVED)
         case Subject.MERGE | Subject.RELEASE:
             return None

@@ -21,6 +21,7 @@ from orchestrator.core.events.operations import (
     Transition,
     blocked,
     mismatch,
+    no_steps_here,
     not_at_work,
 )
 from orchestrator.core.task import guards
@@ -86,8 +87,8 @@ def _update_step(pipeline: Pipeline, task: Task, event: events.OperationRequeste
         if not any(known.startswith(commit) for known in (*seen, *step.commits))
     )
     if not pipeline.stage(task.stage).work.has_steps:
-        lacking += (f"{task.stage} does not work through the steps of a plan",)
-    elif step.status is StepStatus.COMPLETED and update.status is not StepStatus.COMPLETED:
+        raise no_steps_here(task.stage, step.step_id)
+    if step.status is StepStatus.COMPLETED and update.status is not StepStatus.COMPLETED:
         lacking += (f"step {step.step_id} is completed by its commits",)
     elif update.status is StepStatus.COMPLETED:
         lacking += guards.missing_of_step(replace(event.evidence, commits=seen or step.commits))
@@ -117,7 +118,8 @@ def _move(pipeline: Pipeline, task: Task, event: events.OperationRequested, move
 
 def _halt_reason(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> str:
     if pipeline.is_manual:
-        return move.reason or "no try is left"
+        used_up = state_moves.out_of_cycles(pipeline.stage(task.stage), task)
+        return move.reason or "; ".join(used_up) or f"{event.by or 'a caller'} blocked it"
     return f"{task.stage}: " + (move.reason or f"{event.by or 'a caller'} blocked it")
 
 

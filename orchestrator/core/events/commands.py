@@ -117,12 +117,16 @@ class DeliverBranch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenPullRequest:
-    """Push the branch and open a pull request, or update it; then answer these comments, each once."""
+    """Push the branch and open a pull request, or update it; then answer these comments, each once.
+
+    `confirmed` are the digests of the texts that a person approved although secrets were masked in them.
+    """
 
     branch: str
     commit: str
     round: int
     replies: tuple[Reply, ...]
+    confirmed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,9 +169,10 @@ class TagRelease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostReport:
-    """Post the stage's report on the ticket, if its tracker takes comments."""
+    """Post the stage's report on the ticket, if its tracker takes comments; `confirmed` as in OpenPullRequest."""
 
     stage: str
+    confirmed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

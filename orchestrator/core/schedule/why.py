@@ -57,7 +57,13 @@ def explain(task: Task, snapshot: SchedulerSnapshot) -> Why:
             return Why(facts=("it is a draft",), next=f"orchestrator submit --task {task.id}")
         case TaskStatus.REVIEW:
             return _paused(task, snapshot)
-        case TaskStatus.COMPLETED | TaskStatus.FAILED | TaskStatus.CANCELLED | TaskStatus.ARCHIVED:
+        case TaskStatus.FAILED:
+            reason = (task.block_reason or "no reason is on record").removeprefix(f"{task.stage}: ")
+            return Why(
+                facts=(f"it failed in {task.stage}: {reason}",),
+                next=f"look at {task.display_path()}, then orchestrator retry {task.id}, which makes a new task of it",
+            )
+        case TaskStatus.COMPLETED | TaskStatus.CANCELLED | TaskStatus.ARCHIVED:
             return Why(facts=(f"it is {task.status}",), next="nothing: it has ended")
         case _:
             assert_never(task.status)
@@ -88,6 +94,9 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
     match task.agent.blocked_by:
         case PauseReason.USER:
             return Why(facts=("a person paused it", processes), next=_how_to_resume(task, snapshot))
+        case PauseReason.PRESSURE if snapshot.capacity.draining:
+            ended = "the daemon was drained: its agent was ended, and its session is kept"
+            return Why(facts=(ended, processes), next="a restart of the daemon, or orchestrator resume --all")
         case PauseReason.PRESSURE:
             reason = snapshot.capacity.pressure or "the machine was short of resources"
             return Why(facts=(reason, processes), next="it continues by itself when there is enough again")
@@ -97,13 +106,13 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
             return Why(facts=(snapshot.obstacle, processes), next=_AFTER_REPAIR)
         case PauseReason.SERVICE:
             reason = "the model's service is overloaded, throttling or out of reach, or its agent asked for a pause"
-            return Why(facts=(reason, processes), next=f"it tries again by itself at {_clock(task)}")
+            return Why(facts=(reason, processes), next=f"it tries again by itself{_clock(task)}")
         case PauseReason.BUDGET:
             return _over_budget(task, snapshot, processes)
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
             requests = task.pending_requests
             obstacles = tuple(f"not ready to merge: {one}" for one in task.publication.hindrances)
-            following = f"it is merged when nothing prevents that any more; the next look is at {_clock(task)}"
+            following = f"it is merged when nothing prevents that any more; {_next_look(task)}"
             if requests:
                 draft = requests[0].draft
                 following = how_to_answer(task.id, draft.kind, draft.subject, draft.name)
@@ -156,7 +165,7 @@ def _when_day_is_over(begins: str, snapshot: SchedulerSnapshot) -> str:
 def _limited(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why:
     if task.retry_at:
         reached = "its account has reached a usage limit"
-        return Why(facts=(reached, processes), next=f"it continues by itself at {_clock(task)}{_FORGET}")
+        return Why(facts=(reached, processes), next=f"it continues by itself{_clock(task)}{_FORGET}")
     reason = None if task.waits_for_word else block_reason(task, snapshot)
     if reason:
         return Why(
@@ -180,7 +189,7 @@ def _request_text(request: UserRequest) -> str:
             text = f"its agent has a plan: {words}"
         case Subject.DEPENDENCY:
             text = f"its agent needs the {request.draft.type} {request.draft.name}: {words}"
-        case Subject.STAGE | Subject.MERGE | Subject.RELEASE:
+        case Subject.STAGE | Subject.PUBLISH | Subject.MERGE | Subject.RELEASE:
             text = words
         case _:
             assert_never(request.draft.subject)
@@ -189,7 +198,14 @@ def _request_text(request: UserRequest) -> str:
 
 
 def _clock(task: Task) -> str:
-    return f"{task.retry_at:%Y-%m-%d %H:%M:%S} UTC" if task.retry_at else "the next look"
+    return f" at {task.retry_at:%Y-%m-%d %H:%M:%S} UTC" if task.retry_at else ""
+
+
+def _next_look(task: Task) -> str:
+    if task.retry_at:
+        return f"the next look is{_clock(task)}"
+    looks = task.policy.look_every > 0 or task.publication.asked_for_round
+    return "the daemon is looking at it now" if looks else f"to have it looked at: orchestrator review {task.id}"
 
 
 def _no_place(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:

@@ -38,7 +38,8 @@ class FileFacts:
 class Evidence:
     """What the daemon found: artifacts by name, files that it refused, and the state of the branch.
 
-    `fresh` names the artifacts that were left since the last look, `commits` are the new ones, oldest first.
+    `fresh` names the artifacts that were left since the last look, `commits` are the new ones, oldest first. `absent`
+    are commits on record that the repository does not have.
     """
 
     files: Mapping[str, FileFacts] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Evidence:
     refused: tuple[str, ...] = ()
     head: str | None = None
     commits: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     dirty: tuple[str, ...] = ()
     analysis: Analysis | None = None
 
@@ -97,8 +99,8 @@ class Guard(ABC):
 
 
 def missing(guards: Sequence[Guard], task: Task, evidence: Evidence) -> tuple[str, ...]:
-    """Return everything that keeps these guards from holding, in their order."""
-    return tuple(lack for guard in guards for lack in guard.missing(task, evidence))
+    """Return everything that keeps these guards from holding, in their order, each once."""
+    return tuple(dict.fromkeys(lack for guard in guards for lack in guard.missing(task, evidence)))
 
 
 def accepted(guards: Sequence[Guard]) -> frozenset[str]:

@@ -130,7 +130,9 @@ class Task:
 
     `seq` counts the decisions, `updated_at` is when the last one was taken. `retry_at` is when the next action is due.
     `feedback` is what the agent's last turn lacks; its next turn repeats it. `requested_changes` is what reviewers ask
-    for beyond the ticket; every agent gets it until the work is back at the reviewed stage.
+    for beyond the ticket; every agent gets it until the work is back at the reviewed stage. `pipeline_digest` is that
+    of the pipeline's text as it was accepted; empty in tasks of versions that did not record it. `retry_of` is the
+    failed task that this one repeats.
     """
 
     id: str
@@ -138,6 +140,7 @@ class Task:
     folder: str
     ticket: Ticket
     pipeline: str
+    pipeline_digest: str = ""
     source: Source
     schedule: Schedule = ANY_TIME
     policy: TaskPolicy = DEFAULT_POLICY
@@ -162,6 +165,7 @@ class Task:
     publication: Publication = NOT_PUBLISHED
     requests: tuple[UserRequest, ...] = ()
     notices: tuple[Notice, ...] = ()
+    retry_of: str | None = None
 
     def with_turn(self, turn: TurnProgress) -> "Task":
         """Return the task with its agent at this point of its turn."""
@@ -194,7 +198,8 @@ class Task:
     @property
     def waits_for_merge(self) -> bool:
         """Whether the task waits for its pull request, and not for a review of one of its stages."""
-        here = any(request.draft.subject in (Subject.STAGE, Subject.RELEASE) for request in self.pending_requests)
+        other = (Subject.STAGE, Subject.PUBLISH, Subject.RELEASE)
+        here = any(request.draft.subject in other for request in self.pending_requests)
         return self.status is TaskStatus.REVIEW and self.publication.number is not None and not here
 
     @property

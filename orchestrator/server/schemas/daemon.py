@@ -33,8 +33,8 @@ class StatusView(View):
     """The daemon's status: `health` is ok, draining, pressure, paused, account or installation.
 
     Sizes are in bytes, times in seconds. `trouble` says why agents cannot work. `queue` waits for a slot, `standing` is
-    paused for another reason; `places` are the slots for tasks. `isolation` is bubblewrap, or says why runs are without
-    it.
+    paused for another reason; `places` are the slots for tasks, `unreadable` has the reason for each task about which
+    nothing can be decided. `isolation` is bubblewrap, or says why runs are without it.
     """
 
     health: str
@@ -56,6 +56,7 @@ class StatusView(View):
     counts: Mapping[TaskStatus, int]
     queue: tuple[TaskLine, ...]
     standing: tuple[TaskLine, ...]
+    unreadable: Mapping[str, Words]
     running: tuple[RunningView, ...]
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from orchestrator.core.task.checks import Check, CheckKind, CheckResult, ResultSource, Verdict
 from orchestrator.core.task.task import Task
 from orchestrator.formats.files import read_file
-from orchestrator.processes.spec import Exit
 from orchestrator.redaction.display import escape_text
 from orchestrator.redaction.rules import Redactor
 from orchestrator.workspaces.evaluation.coverage import measure_coverage, read_coverage
@@ -70,26 +69,6 @@ class CheckRun:
     timed_out: bool = False
     spawn_error: str | None = None
     seconds: float | None = None
-
-
-def ended_check(run: str, folder: Path, end: Exit) -> CheckRun:
-    """Return how the check in a run's folder ended."""
-    return CheckRun(
-        run=run,
-        folder=folder,
-        exit_code=-end.signal if end.signal else end.code,
-        timed_out=end.timed_out,
-        spawn_error=end.spawn_error,
-        seconds=_seconds(folder),
-    )
-
-
-def _seconds(folder: Path) -> float:
-    """Return how long a run took, by the times of the files that its holder wrote first and last."""
-    try:
-        return round((folder / "exit").stat().st_mtime - (folder / "pid").stat().st_mtime, 2)
-    except OSError:
-        return 0.0
 
 
 def environment(base_env: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.processes.cgroup import own_place
 from orchestrator.processes.output import read_lines_from
-from orchestrator.processes.process_stats import kill_marked, tree_of
+from orchestrator.processes.process_stats import kill_run, tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.sandbox.bubblewrap import find_program, probe, wrap
 from orchestrator.processes.sandbox.mounts import Access, mounts_of
@@ -155,10 +155,6 @@ class Stage:
         """Return all output of the run so far."""
         return read_lines_from(folder, 0, 1 << 30)[0]
 
-    def signal_of(self, ended: Exit) -> int | None:
-        """Return the signal that ended a run; a sandbox reports it in its exit code, as a shell does."""
-        return ended.code - 128 if self.sandbox and ended.code and ended.code > 128 else ended.signal
-
     def pid_of(self, folder: Path, inside: int) -> int:
         """Return the pid of a process of the run that knows itself by this number."""
         for process in tree_of(folder):
@@ -180,4 +176,4 @@ class Stage:
                     process.kill()
                 except psutil.NoSuchProcess:
                     continue
-            kill_marked(folder)
+            kill_run(folder)

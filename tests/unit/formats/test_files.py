@@ -1,10 +1,12 @@
 """Sealed documents."""
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.formats.codec import Json
-from orchestrator.formats.files import sealed, unsealed, unsealed_top
+from orchestrator.formats.files import sealed, unsealed, unsealed_top, write_atomically
 
 DOCUMENT: dict[str, Json] = {"title": 'a\n  "states": {', "run": {"states": 1}, "states": {"A": [1]}, "end": None}
 TOP = {"title": DOCUMENT["title"], "run": DOCUMENT["run"]}
@@ -43,3 +45,13 @@ def test_every_changed_byte_is_detected(data: st.DataObject) -> None:
     assert unsealed_top(bytes(content), below="states") in (None, TOP)
     if at < whole.index(b'"checksum_of_top"'):
         assert unsealed_top(bytes(content), below="states") is None
+
+
+def test_a_written_file_is_told_from_one_that_another_program_puts_in_its_place(tmp_path: Path) -> None:
+    written = write_atomically(tmp_path / "ours", b"the same", durable=False)
+    ours = (tmp_path / "ours").stat()
+    assert (ours.st_ino, ours.st_size, ours.st_mtime_ns) == (written.st_ino, written.st_size, written.st_mtime_ns)
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(b"the same")
+    theirs.replace(tmp_path / "ours")
+    assert (tmp_path / "ours").stat().st_ino != written.st_ino

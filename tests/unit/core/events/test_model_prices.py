@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.agents.prices import DEAREST, cost_of, prices_of
 from orchestrator.core.events.agent_events import TokenUsage
+from orchestrator.core.events.model_prices import DEAREST, cost_of, prices_of
 
 
 @pytest.mark.parametrize(
