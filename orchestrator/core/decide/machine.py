@@ -152,8 +152,8 @@ def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
         case events.OperationRequested():
             return state_operations.apply_operation(pipeline, task, event)
         case events.LoginMissed():
-            key = f"login-{task.seq}"
-            return pausing.add_notice(task, NoticeKind.LOGIN_MISSING, event.reason, event.at, key)
+            kind = NoticeKind.INSTALLATION_BROKEN if event.blames_installation else NoticeKind.LOGIN_MISSING
+            return pausing.add_notice(task, kind, event.reason, event.at, f"login-{task.seq}")
         case events.PersonTold():
             return replace(task, notices=tuple(notice for notice in task.notices if notice.key != event.key))
         case _:
