@@ -144,7 +144,7 @@ class FolderStore:
         live.document = live.unwritten = document
         live.before_migration = None
         self._stale.add(after.id)
-        events.append(after, event, live.journal.end)
+        events.append(after, event, live.journal.end, live.journal.last)
 
     def settle(self) -> list[ForeignEdit]:
         """Replace every state.json that is behind its journal, and write the order of events: once for a burst.
