@@ -142,8 +142,14 @@ def in_present_words(view: Json) -> Json:
 def with_new_fields(document: Json) -> Json:
     """The document that was recorded, with the fields that were added since."""
     agent, run = document["agent"], document["run"]
+    states = {name: {**record} for name, record in document["states"].items()}
+    for record in states.values():
+        if "result_details" in record:
+            new = {"details": "", "modified_files": []}
+            record["result_details"] = {name: {**one, **new} for name, one in record["result_details"].items()}
     return {
         **document,
+        "states": states,
         "pipeline_digest": "",
         "retry_of": None,
         "run": run and {**run, "holder": ""},

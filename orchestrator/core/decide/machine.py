@@ -91,7 +91,7 @@ def decide(
         return task, ()
     transitions.require_legal(task, after)
     if after.failures is not task.failures:
-        after = outcomes.name_plan_steps(pipeline, after)
+        after = outcomes.name_related(pipeline, task, after)
     after = replace(_hold_turn(allowance, task, after, event.at), seq=task.seq + 1, updated_at=event.at)
     owed = obligations(pipeline, after)
     before = () if isinstance(event, events.DaemonStarted) else obligations(pipeline, task)
