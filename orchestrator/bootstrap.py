@@ -29,6 +29,7 @@ from orchestrator.daemon.startup import load_tasks, write_missing_summaries
 from orchestrator.daemon.watch import Watch
 from orchestrator.errors import OrchestratorError
 from orchestrator.log import start_logging
+from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
 from orchestrator.settings import (
@@ -40,7 +41,7 @@ from orchestrator.settings import (
     keep_programs,
 )
 from orchestrator.storage.store import FolderStore
-from orchestrator.wiring import Daemon, build_daemon, bundled_redactor
+from orchestrator.wiring import Daemon, build_daemon
 from orchestrator.workspaces.git import end_all
 
 log = structlog.get_logger()

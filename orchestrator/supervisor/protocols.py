@@ -25,6 +25,10 @@ class EventLog(Protocol):
     def last(self) -> int:
         """The number of the newest decision, 0 if there is none."""
 
+    @property
+    def written(self) -> int:
+        """How many bytes of decisions were committed since the store was opened."""
+
     def after(self, number: int) -> Cursor:
         """Return the cursor behind the decision of that number; a negative number counts from the end."""
 

@@ -14,6 +14,7 @@ from orchestrator.core.schedule.trouble import CLOSED
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import time_of, to_json
+from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.server.rendering import task_view
 from orchestrator.server.schemas.base import View, to_view
 from orchestrator.server.schemas.checkpoints import CheckpointView
@@ -26,7 +27,6 @@ from orchestrator.storage.records import TaskSummary
 from orchestrator.storage.state_document import to_document
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.vault import Vault
-from orchestrator.wiring import bundled_redactor
 from tests.acceptance.harness import DaemonHarness, Json
 from tests.fakes.recorded import Recorded, parts, recorded
 from tests.fakes.repositories import git
@@ -145,8 +145,14 @@ def with_new_fields(document: Json) -> Json:
     """The document that was recorded, with the fields that were added since."""
     agent, run, options = document["agent"], document["run"], document["check_options"]
     setbacks, turn = {**agent["setbacks"], "losses": 0}, {**agent["turn"], "usd": 0.0, "tool": "", "tool_since": None}
+    states = {name: {**record} for name, record in document["states"].items()}
+    for record in states.values():
+        if "result_details" in record:
+            new = {"details": "", "modified_files": []}
+            record["result_details"] = {name: {**one, **new} for name, one in record["result_details"].items()}
     return {
         **document,
+        "states": states,
         "check_options": {name: {**option, "network": True} for name, option in options.items()},
         "pipeline_digest": "",
         "retry_of": None,

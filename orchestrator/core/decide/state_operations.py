@@ -7,6 +7,7 @@ A workspace without a daemon has a manual pipeline. Its callers do the work, so 
 counts, and no command is owed. Guards and transitions are the same.
 """
 
+import fnmatch
 from dataclasses import replace
 from typing import assert_never
 
@@ -26,8 +27,9 @@ from orchestrator.core.events.operations import (
 )
 from orchestrator.core.task import guards
 from orchestrator.core.task.agent import AgentStatus
+from orchestrator.core.task.guards import Evidence
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.core.task.progress import StepStatus
+from orchestrator.core.task.progress import StageFacts, StepStatus
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Answer, RequestStatus, Subject
 from orchestrator.errors import InvalidTransition
@@ -99,7 +101,18 @@ def _update_step(pipeline: Pipeline, task: Task, event: events.OperationRequeste
     return replace(task, steps=state_moves.update_step(task.steps, replace(update, commits=commits), event.at))
 
 
+def _count_revisions(pipeline: Pipeline, task: Task, evidence: Evidence) -> Task:
+    """Return the task of a manual pipeline with the drafts counted as revisions beyond the first of each cycle."""
+    name, here = pipeline.family.draft_budget, task.stages[task.stage]
+    budget = task.budgets.get(name)
+    if not pipeline.is_manual or budget is None or here.facts is not StageFacts.DRAFTS:
+        return task
+    used = len(fnmatch.filter(evidence.files, pipeline.family.draft)) - task.cycle
+    return replace(task, budgets={**task.budgets, name: replace(budget, used=max(budget.used, used))})
+
+
 def _move(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> Task:
+    task = _count_revisions(pipeline, task, event.evidence)
     edge = state_moves.check_move(pipeline, task, move, event.evidence)
     if edge.way is TransitionKind.HALT:
         return outcomes.block(task, _halt_reason(pipeline, task, event, move), event.at)

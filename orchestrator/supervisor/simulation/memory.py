@@ -94,6 +94,10 @@ class MemoryEventLog:
     def last(self) -> int:
         return self._disk.decisions[-1].number if self._disk.decisions else 0
 
+    @property
+    def written(self) -> int:
+        return 0  # nobody streams what is simulated
+
     def append(self, before: Task | None, after: Task, event: Event) -> None:
         """Number a decision; times never run backwards, so that they can be searched."""
         earlier = self._disk.decisions[-1].at if self._disk.decisions else ""
