@@ -20,7 +20,7 @@ from secrets import token_hex
 import structlog
 
 import orchestrator
-from orchestrator.formats.signing import SigningKey
+from orchestrator.formats.signing import signing_key
 from orchestrator.processes import files
 from orchestrator.processes.doorbell import Doorbell, make_fifo
 from orchestrator.processes.process_stats import cgroup_of, has_processes, kill_run, remove_abandoned_groups, usage_of
@@ -76,7 +76,7 @@ class Runs:
 
     def __init__(self, *, data_dir: Path) -> None:
         """Creates the doorbell and the `alive` file, nothing else."""
-        self._data_dir, self._key = data_dir.absolute(), SigningKey(data_dir)
+        self._data_dir = data_dir.absolute()
         self._doorbell = Doorbell(self._data_dir)
         self._watched: dict[Path, _Watched] = {}
         self._labels: dict[str, Path] = {}
@@ -205,7 +205,7 @@ class Runs:
 
     def _exit_key(self, folder: Path) -> str:
         """Return the key of this run alone; it is the same after the data folder was moved."""
-        return self._key.derived(f"exit of {os.path.relpath(folder, self._data_dir)}")
+        return signing_key(self._data_dir, f"exit of {os.path.relpath(folder, self._data_dir)}").hex()
 
     def _end_unheld(self, folder: Path, holder: str) -> None:
         """Kill every process of a run that its holder does not end: it may be stopped, or not hear of requests."""

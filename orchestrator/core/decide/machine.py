@@ -47,8 +47,6 @@ from orchestrator.core.task.progress import Budget, StageFacts, StageRecord, Ste
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 
-_NOTED = (events.DaemonStarted, events.ForeignEditFound)
-
 
 def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[Command, ...]]:
     """Return the submitted task as it begins, and the first commands.
@@ -87,7 +85,7 @@ def decide(
     when the event changes nothing. Raises InvalidTransition for a request that the task's state does not allow.
     """
     after = _apply(pipeline, task, event)
-    if after is task and not isinstance(event, _NOTED):
+    if after is task and not _is_noted(pipeline, task, event):
         return task, ()
     transitions.require_legal(task, after)
     if after.failures is not task.failures:
@@ -96,6 +94,16 @@ def decide(
     owed = obligations(pipeline, after)
     before = () if isinstance(event, events.DaemonStarted) else obligations(pipeline, task)
     return after, tuple(command for command in owed if command not in before)
+
+
+def _is_noted(pipeline: Pipeline, task: Task, event: events.Event) -> bool:
+    """Return whether an event is on record although it changes nothing: what was found, or that the daemon started.
+
+    A start is nothing to a task that has not begun and owes no command: hundreds of these may wait for a slot.
+    """
+    if isinstance(event, events.DaemonStarted):
+        return task.status is not TaskStatus.PENDING or bool(obligations(pipeline, task))
+    return isinstance(event, events.ForeignEditFound)
 
 
 def _hold_turn(allowance: Allowance, before: Task, after: Task, at: datetime) -> Task:
@@ -144,8 +152,8 @@ def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
         case events.OperationRequested():
             return state_operations.apply_operation(pipeline, task, event)
         case events.LoginMissed():
-            key = f"login-{task.seq}"
-            return pausing.add_notice(task, NoticeKind.LOGIN_MISSING, event.reason, event.at, key)
+            kind = NoticeKind.INSTALLATION_BROKEN if event.blames_installation else NoticeKind.LOGIN_MISSING
+            return pausing.add_notice(task, kind, event.reason, event.at, f"login-{task.seq}")
         case events.PersonTold():
             return replace(task, notices=tuple(notice for notice in task.notices if notice.key != event.key))
         case _:
