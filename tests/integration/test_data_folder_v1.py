@@ -145,8 +145,14 @@ def with_new_fields(document: Json) -> Json:
     """The document that was recorded, with the fields that were added since."""
     agent, run, options = document["agent"], document["run"], document["check_options"]
     setbacks, turn = {**agent["setbacks"], "losses": 0}, {**agent["turn"], "usd": 0.0, "tool": "", "tool_since": None}
+    states = {name: {**record} for name, record in document["states"].items()}
+    for record in states.values():
+        if "result_details" in record:
+            new = {"details": "", "modified_files": []}
+            record["result_details"] = {name: {**one, **new} for name, one in record["result_details"].items()}
     return {
         **document,
+        "states": states,
         "check_options": {name: {**option, "network": True} for name, option in options.items()},
         "pipeline_digest": "",
         "retry_of": None,

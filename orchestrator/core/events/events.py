@@ -14,6 +14,7 @@ from orchestrator.core.events.operations import Operation
 from orchestrator.core.events.publish_events import BaseEvent, PublishEvent
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
+from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.checks import CheckResult
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
 from orchestrator.core.task.task import Priority, Task
@@ -225,10 +226,12 @@ class AlarmRang(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved(BaseEvent):
-    """A checkpoint was written; `commit` has the uncommitted work, if there was any."""
+    """A checkpoint was written; `commit` has the uncommitted work, if there was any, which is in these files."""
 
     number: int
     commit: str | None = None
+    reason: Reason | None = None
+    uncommitted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,10 +280,7 @@ class ArchiveRequested(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRequested(BaseEvent):
-    """A person wants the stage of a blocked task to be tried again.
-
-    With `blames_installation` the daemon wants it, because not the task was to blame.
-    """
+    """A person wants the stage of a blocked task to be tried again; or the daemon, because it `blames_installation`."""
 
     by: str = ""
     blames_installation: bool = False
