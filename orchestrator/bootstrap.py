@@ -29,11 +29,20 @@ from orchestrator.daemon.startup import load_tasks, write_missing_summaries
 from orchestrator.daemon.watch import Watch
 from orchestrator.errors import OrchestratorError
 from orchestrator.log import start_logging
+from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
-from orchestrator.settings import Settings, SettingsError, config_folders, environment, environment_with_secrets
+from orchestrator.settings import (
+    Settings,
+    SettingsError,
+    config_folders,
+    environment,
+    environment_with_secrets,
+    is_writable,
+    keep_programs,
+)
 from orchestrator.storage.store import FolderStore
-from orchestrator.wiring import Daemon, build_daemon, bundled_redactor
+from orchestrator.wiring import Daemon, build_daemon
 from orchestrator.workspaces.git import end_all
 
 log = structlog.get_logger()
@@ -67,6 +76,10 @@ class SettingsSource:
     def folders(self) -> list[Path]:
         """Return the folders in which a changed file may change the settings."""
         return [*config_folders(), *([self.config.parent] if self.config else [])]
+
+    def files(self) -> list[Path]:
+        """Return the files that may hold settings."""
+        return [*(folder / "orchestrator.toml" for folder in config_folders()), *([self.config] if self.config else [])]
 
     def definition_folders(self) -> list[Path]:
         """Return the folders in which definitions may be created beside the settings."""
@@ -115,7 +128,7 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
         "watch": watch.run(),
         "stalls": daemon.stalls.run(),
         "login": watch_login(lambda: daemon.settings.now, environment_with_secrets(), daemon.supervisor),
-        "shared login": share_login(daemon.login),
+        "shared login": share_login(lambda: daemon.launching().login),
     }
     own = [_named(name, work) for name, work in loops.items()]
     parts = [*own, _named("api", server.serve())]
@@ -199,6 +212,12 @@ def _reload_settings(daemon: Daemon, sources: SettingsSource) -> None:
     except SettingsError as error:
         log.warning("settings_refused", problems=[str(problem) for problem in error.problems])
         return
+    if daemon.launching().isolation.program is None and any(map(is_writable, sources.files())):
+        settings, kept = keep_programs(settings, daemon.settings.now)
+        if kept:
+            log.warning(
+                "settings_wait_for_restart", settings=kept, reason="agents can write the file without a sandbox"
+            )
     if settings != daemon.settings.now:
         daemon.settings.replace(settings)
         log.info("settings_applied")

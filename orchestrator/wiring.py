@@ -39,12 +39,10 @@ from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.gateway import Gateway
 from orchestrator.integrations.tickets.text.ticket import Tracker
 from orchestrator.integrations.tickets.trackers import Trackers
-from orchestrator.pipelines.bundled import Kind, bundled
-from orchestrator.pipelines.definition_files import read_declared
 from orchestrator.pipelines.definitions import DefinitionRegistry
 from orchestrator.pipelines.role import Tier, model_of
 from orchestrator.processes.runs import Runs
-from orchestrator.redaction.rules import Redactor, parse_rules
+from orchestrator.redaction.rules import Redactor
 from orchestrator.settings import Settings, credentials_folder, environment, environment_with_secrets
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
@@ -102,7 +100,7 @@ class Daemon:
     stalls: StallDetector
     resources: ResourceMonitor
     service: Service
-    login: Callable[[], SharedLogin | None]
+    launching: Callable[[], LaunchConfig]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +181,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         stalls=_stall_detector(base, supervisor),
         resources=_resource_monitor(base, supervisor),
         service=_service(base, supervisor, checkpoints, targets, running),
-        login=lambda: running.launching.login,
+        launching=lambda: running.launching,
     )
 
 
@@ -332,12 +330,6 @@ def _model_of(task: Task, base: _Base, launching: LaunchConfig) -> str:
     except OrchestratorError:
         return ""
     return named or launching.model
-
-
-def bundled_redactor() -> Redactor:
-    """Return the redactor with the rules that ship with the program."""
-    path = bundled(Kind.CONFIG) / "redaction.toml"
-    return Redactor(parse_rules(read_declared(path), str(path)))
 
 
 def _task_factory(base: _Base, settings: Settings, running: RunExecutor) -> TaskFactory:

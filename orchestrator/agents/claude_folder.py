@@ -65,12 +65,17 @@ def users_folder(env: Mapping[str, str]) -> UsersFolder:
     return UsersFolder(path=path, state=(path if given else home) / STATE, login=Path(env.get(LOGIN_VARIABLE) or path))
 
 
-def variables(folder: Path, users: UsersFolder, login: Path | None) -> dict[str, str]:
-    """Return the variables that lead the CLI to a task's folder, to the login, and to the user's plugins."""
+def variables(env: Mapping[str, str], folder: Path, login: Path | None) -> dict[str, str]:
+    """Return the variables that lead the CLI to a task's folder, to the login, and to the user's plugins.
+
+    `env` is the environment without them; `login` is None for the user's.
+    """
+    users = users_folder(env)
+    plugins = [*filter(None, [env.get(PLUGINS_VARIABLE)]), str(users.path / PLUGINS)]
     return {
         FOLDER_VARIABLE: str(folder),
         LOGIN_VARIABLE: str(login or users.login),
-        PLUGINS_VARIABLE: str(users.path / PLUGINS),
+        PLUGINS_VARIABLE: os.pathsep.join(plugins),
     }
 
 

@@ -254,7 +254,7 @@ class ClaudeDriver(StreamDriver):
         session = order.session_id if order.resume else ""
         return AgentCommand(
             argv=tuple(argv),
-            env=env | variables(order.state, users, order.login),
+            env=env | variables(env, order.state, order.login),
             writable=(order.state, order.login or users.login),
             folder=ClaudeFolder(path=order.state, users=users, session_id=session),
         )

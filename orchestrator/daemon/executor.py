@@ -208,9 +208,7 @@ class CommandExecutor:
 
     async def _prepare(self, task: Task, command: do.PrepareWorkspace) -> None:
         prepare, at = self._with.workspace.prepare, f"{task.timing.created_at:%Y%m%d_%H%M%S}"
-        made = await asyncio.to_thread(
-            prepare, task.id, Path(task.source.repo), task.source.base_commit, command.branch, at
-        )
+        made = await asyncio.to_thread(prepare, task.id, Path(task.source.repo), task.source.commit, command.branch, at)
         ready = events.WorkspaceReady(
             at=self._with.clock(), worktree=str(made.worktree), branch=made.branch, head=made.base_commit
         )

@@ -27,6 +27,7 @@ from orchestrator.processes.sandbox.bubblewrap import (
     command_without_network,
     find_program,
     probe,
+    probe_offline,
     without_network,
     wrap,
 )
@@ -91,12 +92,14 @@ class Isolation:
         return f"none ({self.reason}): agents and checks can reach whatever the daemon's user can"
 
     def objection(self, roles: Iterable[Role], checks: Iterable[Check]) -> str:
-        """Return why these cannot run as they are declared; empty if they can."""
-        offline = [f"the role {role.name}" for role in roles if not role.network]
-        offline += [f"the check {check.name}" for check in checks if not check.network]
-        if not offline or self.program:
-            return ""
-        return f"{offline[0]} must have no network, which needs a sandbox, and there is none: {self.reason}"
+        """Return why these cannot run as they are declared; empty if they can. Blocks."""
+        offline_roles = [f"the role {role.name}" for role in roles if not role.network]
+        offline = [*offline_roles, *(f"the check {check.name}" for check in checks if not check.network)]
+        if offline and self.program is None:
+            return f"{offline[0]} must have no network, which needs a sandbox, and there is none: {self.reason}"
+        if offline_roles and self.program and (reason := probe_offline(self.program)):
+            return f"{offline_roles[0]} must have no network, which needs a sandbox within a sandbox: {reason}"
+        return ""
 
     def require(self) -> None:
         """Raise NotIsolated if runs must be isolated, and cannot be."""
@@ -199,7 +202,7 @@ def usable_program(settings: Settings, env: Mapping[str, str]) -> tuple[str | No
         return None, 'isolation = "none" is set'
     program = find_program(env.get("PATH"))
     if program is None:
-        return None, "bwrap is not found on PATH"
+        return None, "bwrap is neither on PATH nor installed with the extra [sandbox]"
     objection = probe(program)
     return (None, objection) if objection else (program, "")
 

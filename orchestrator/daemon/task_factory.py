@@ -6,7 +6,7 @@ as declared today, is copied into its folder, so that later changes of definitio
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -24,7 +24,7 @@ from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
-from orchestrator.formats.files import parsed
+from orchestrator.formats.files import parsed, read_file
 from orchestrator.formats.table import DefinitionError, definition_error, nearest
 from orchestrator.integrations.tickets.text.redaction import (
     RedactedTicket,
@@ -120,7 +120,7 @@ class TaskFactory:
             require_writable(git, _branch(pipeline, ticket or "LOCAL", "TASK", kind))
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
         if objection := self.objection(pipeline, checks):
-            raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
+            raise SubmissionRefused(f"{objection}; see `orchestrator help security`, or allow the network")
         task_id, key = self._new_id(ticket, now)
         task = Task(
             id=task_id,
@@ -155,6 +155,13 @@ class TaskFactory:
             self.files.delete(task_id)
             raise
         return task
+
+    def adopt(self, task: Task, folder: Path, names: Iterable[str]) -> None:
+        """Copy what earlier stages left in another folder into the task's, secrets masked. Blocks. Raises OSError."""
+        for name in names:
+            content = read_file(folder / name) or b""
+            masked = self.redactor.masked(content.decode("utf-8", "replace"))
+            self.files.write(task.id, name, masked.encode())
 
     def original(self, task: Task) -> Requirement:
         """Return what a task was made from, as its ticket.json has it: redacted, and with the address of a tracker's

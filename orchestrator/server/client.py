@@ -30,7 +30,7 @@ from orchestrator.server.schemas.daemon import StatusView
 from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
 from orchestrator.server.schemas.limits import LimitsView
 from orchestrator.server.schemas.records import AttemptList, TranscriptPage
-from orchestrator.server.schemas.task_input import CapsBody, ChangeBody, SubmissionBody, TaskFilter
+from orchestrator.server.schemas.task_input import CapsBody, ChangeBody, ImportBody, SubmissionBody, TaskFilter
 from orchestrator.server.schemas.tasks import ManyView, ProblemView, TaskPage, TaskView, WhyView
 from orchestrator.server.schemas.user_requests import (
     AnswerBody,
@@ -111,6 +111,12 @@ class Client:
         content = body.model_dump_json(by_alias=True).encode()
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return _view(TaskView, self._sent("POST", "/api/tasks", content=content, headers=headers))
+
+    def take_over(self, body: ImportBody, key: str) -> TaskView:
+        """Continue a workspace as a task; return it, or the one that was made with the same key."""
+        content = body.model_dump_json(by_alias=True).encode()
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        return _view(TaskView, self._sent("POST", "/api/tasks/import", content=content, headers=headers))
 
     def task(self, name: str) -> TaskView:
         """Return one task, whole."""

@@ -13,6 +13,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.git import Git, GitError, config_keys
 
+_TRUNKS = ("main", "master")
 _COMMIT = re.compile(r"^[0-9a-f]{7,64}$")
 
 
@@ -93,6 +94,33 @@ def open_repository(path: Path) -> tuple[Git, bool]:
     if not path.resolve().is_relative_to(top.resolve()):
         raise RepositoryError(path, f"says that its files are in {escape_text(str(top))}", "unset core.worktree there")
     return replace(git, folder=top), bare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunBranch:
+    """A branch with work: what it was begun from, its newest commit, and its own commits, newest first."""
+
+    base: str
+    base_commit: str
+    head: str
+    commits: tuple[str, ...]
+
+
+def inspect_branch(git: Git, branch: str, base: str | None = None) -> BegunBranch:
+    """Return what was done on a branch since it left `base`, or else main or master. Raises RepositoryError."""
+    try:
+        _, head = _base(git, branch, None)
+        bases = [base] if base else [name for name in _TRUNKS if git.ask("rev-parse", "-q", "--verify", name)]
+        if not bases:
+            raise RepositoryError(git.folder, "has neither main nor master", "say what it was begun from: `--base`")
+        name, tip = _base(git, bases[0], None)
+        begun = git.ask("merge-base", tip, head)
+        if begun is None:
+            raise RepositoryError(git.folder, f"has no common commit of {name} and {branch}", "give another `--base`")
+        commits = tuple(git.run("rev-list", f"{begun}..{head}").split())
+        return BegunBranch(base=name, base_commit=begun, head=head, commits=commits)
+    except GitError as error:
+        raise RepositoryError(git.folder, f"cannot be read by git ({error})", "correct that first") from error
 
 
 def require_writable(git: Git, branch: str) -> None:

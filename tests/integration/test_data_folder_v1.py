@@ -13,6 +13,7 @@ from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerS
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import time_of, to_json
+from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.server.rendering import task_view
 from orchestrator.server.schemas.base import View, to_view
 from orchestrator.server.schemas.checkpoints import CheckpointView
@@ -25,7 +26,6 @@ from orchestrator.storage.records import TaskSummary
 from orchestrator.storage.state_document import to_document
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.vault import Vault
-from orchestrator.wiring import bundled_redactor
 from tests.acceptance.harness import DaemonHarness, Json
 from tests.fakes.recorded import Recorded, parts, recorded
 from tests.fakes.repositories import git

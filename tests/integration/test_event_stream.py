@@ -17,8 +17,10 @@ import pytest
 import pytest_asyncio
 
 from orchestrator import clock
+from orchestrator.cli.commands.streams import render_event
 from orchestrator.core.events.events import ForeignEditFound
 from orchestrator.daemon.services.events import HEARTBEAT, MOST_UNSENT
+from orchestrator.server.schemas.events import GapView
 from orchestrator.storage.event_index import INDEX, EventIndex, UnfitIndex
 from tests.fakes.in_process_daemon import PATIENCE, InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import repository
@@ -245,6 +247,20 @@ async def test_ended_tasks_are_part_of_the_replay_and_lost_journals_are_reported
         assert [gap["id"] for gap in gaps] == ["1", "2", "4"]
         assert f"the journal of {first} has lost decision 1" in gaps[0]["data"]["reason"]
         assert {event["data"]["task"] for event in events if event not in gaps} == {second}
+    daemon.store.close()
+
+
+async def test_the_events_of_a_deleted_task_are_one_note_and_no_loss(daemon: InProcessDaemon) -> None:
+    async with serving(daemon) as client:
+        first, second = await submitted(client, daemon), await submitted(client, daemon)
+        await client.post(f"/api/tasks/{first}/cancel")
+        await daemon.inbox.settled()
+        assert (await client.delete(f"/api/tasks/{first}")).status_code == 204
+        events = await everything(client)
+        (note,) = [event["data"] for event in events if event["event"] == "gap"]
+        assert (note["reason"], note["deleted"]) == (f"{first} was deleted, and its events with it", True)
+        assert render_event(GapView.model_validate(note)).plain == note["reason"]
+        assert {event["data"]["task"] for event in events if event["event"] != "gap"} == {second}
     daemon.store.close()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.core.task.checks import Check, CheckKind, CheckResult, ResultSource, Rules, Verdict, with_result
 from orchestrator.core.task.task import Task
-from orchestrator.wiring import bundled_redactor
+from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.workspaces.evaluation.judge import REPORT, CheckRun, Judge, argv, first_failing_line
 from orchestrator.workspaces.evaluation.resolve import resolve
 from orchestrator.workspaces.git import Git

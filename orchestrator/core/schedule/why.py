@@ -91,6 +91,9 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
     match task.agent.blocked_by:
         case PauseReason.USER:
             return Why(facts=("a person paused it", processes), next=_how_to_resume(task, snapshot))
+        case PauseReason.PRESSURE if snapshot.capacity.draining:
+            ended = "the daemon was drained: its agent was ended, and its session is kept"
+            return Why(facts=(ended, processes), next="a restart of the daemon, or orchestrator resume --all")
         case PauseReason.PRESSURE:
             reason = snapshot.capacity.pressure or "the machine was short of resources"
             return Why(facts=(reason, processes), next="it continues by itself when there is enough again")
@@ -100,13 +103,13 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
             return Why(facts=(snapshot.trouble, processes), next=_AFTER_REPAIR)
         case PauseReason.SERVICE:
             reason = "the model's service is overloaded, throttling or out of reach, or its agent asked for a pause"
-            return Why(facts=(reason, processes), next=f"it tries again by itself at {_clock(task)}")
+            return Why(facts=(reason, processes), next=f"it tries again by itself{_clock(task)}")
         case PauseReason.BUDGET:
             return _over_budget(task, snapshot, processes)
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
             requests = task.pending_requests
             obstacles = tuple(f"not ready to merge: {one}" for one in task.publication.hindrances)
-            following = f"it is merged when nothing prevents that any more; the next look is at {_clock(task)}"
+            following = f"it is merged when nothing prevents that any more; {_next_look(task)}"
             if requests:
                 draft = requests[0].draft
                 following = how_to_answer(task.id, draft.kind, draft.subject, draft.name)
@@ -145,7 +148,7 @@ def _over_budget(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why
 def _limited(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why:
     if task.retry_at:
         reached = "its account has reached a usage limit"
-        return Why(facts=(reached, processes), next=f"it continues by itself at {_clock(task)}{_FORGET}")
+        return Why(facts=(reached, processes), next=f"it continues by itself{_clock(task)}{_FORGET}")
     reason = None if task.waits_for_word else block_reason(task, snapshot)
     if reason:
         return Why(
@@ -178,7 +181,14 @@ def _request_text(request: UserRequest) -> str:
 
 
 def _clock(task: Task) -> str:
-    return f"{task.retry_at:%Y-%m-%d %H:%M:%S} UTC" if task.retry_at else "the next look"
+    return f" at {task.retry_at:%Y-%m-%d %H:%M:%S} UTC" if task.retry_at else ""
+
+
+def _next_look(task: Task) -> str:
+    if task.retry_at:
+        return f"the next look is{_clock(task)}"
+    looks = task.policy.look_every > 0 or task.publication.asked_for_round
+    return "the daemon is looking at it now" if looks else f"to have it looked at: orchestrator review {task.id}"
 
 
 def _no_place(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:

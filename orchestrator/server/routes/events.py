@@ -98,7 +98,7 @@ def _sent(item: StreamItem, whole: bool, redact: Redact) -> bytes:
 
 def _view(item: StreamItem, whole: bool, redact: Redact) -> EventView | GapView:
     if not isinstance(item, LoggedEvent):
-        return GapView(number=item.number, reason=item.reason)
+        return GapView(number=item.number, reason=item.reason, deleted=item.deleted)
     line, details = item.line, ("event", "change") if whole else ()
     try:
         shown = {name: line[name] for name in _FACTS} | masked_object({name: line[name] for name in details}, redact)

@@ -46,10 +46,11 @@ class EventView(View):
 
 
 class GapView(View):
-    """Events that cannot be read, the last of them `number`, and why."""
+    """Events that cannot be read, the last of them `number`, and why; `deleted` if they went with their task."""
 
     number: int
     reason: str
+    deleted: bool = False
 
 
 class GlanceView(View):

@@ -134,7 +134,7 @@ class MemoryEventLog:
 
     def _shown(self, one: _Decision, number: int) -> EventRecord | EventGap:
         if one.after.id not in self._disk.tasks:
-            return EventGap(number=number, reason=f"the task {one.after.id} was deleted")
+            return EventGap(number=number, reason=f"{one.after.id} was deleted, and its events with it", deleted=True)
         change = difference(to_document(one.before) if one.before else {}, to_document(one.after))
         return EventRecord(number=number, line=line_of(one.before, one.after, one.event, change))
 

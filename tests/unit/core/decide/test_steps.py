@@ -119,7 +119,7 @@ def planless() -> Task:
 def test_a_plan_without_steps_is_never_implemented() -> None:
     play = Playbook(planless()) >> finished() << "look at IMPLEMENTATION"
     play = play >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s"
-    assert play.task.feedback == ("the plan has no steps", "the plan has no steps")
+    assert play.task.feedback == ("the plan has no steps",)
     assert (play.task.agent.turn.step, play.task.status) == (None, TaskStatus.IN_PROGRESS)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -10,6 +10,7 @@ from orchestrator.core.decide import machine
 from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState, Run
+from orchestrator.core.task.publication import Publication
 from orchestrator.core.task.task import NextAction, Schedule, Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestDraft, Subject
 from tests.fakes.world import START
@@ -87,6 +88,29 @@ def test_a_task_that_waits_in_vain_is_not_said_to_start_automatically(status: Ta
     why = explain(task, SchedulerSnapshot(tasks=LiveTasks((task,)), ended=ended, capacity=Capacity(), now=START))
     assert why.facts == (f"it waits for other, which is {status}",)
     assert why.next == "nothing: other will not be completed; cancel this task, or submit it again"
+
+
+def test_a_drained_task_is_not_said_to_lack_resources() -> None:
+    facts, following = said(paused(PauseReason.PRESSURE, ProcessState.RUNNING), capacity=Capacity(draining=True))
+    assert facts[0] == "the daemon was drained: its agent was ended, and its session is kept"
+    assert following == "a restart of the daemon, or orchestrator resume --all"
+
+
+@pytest.mark.parametrize(
+    ("policy", "retry_at", "look"),
+    [
+        ({"look_every": 60.0}, START, "the next look is at 2026-11-21 22:00:00 UTC"),
+        ({"look_every": 60.0}, None, "the daemon is looking at it now"),
+        ({"look_every": 0.0}, None, f"to have it looked at: orchestrator review {a_task().id}"),
+    ],
+)
+def test_a_pull_request_that_merges_by_itself_says_when_it_is_looked_at(
+    policy: dict[str, float], retry_at: datetime | None, look: str
+) -> None:
+    terms = replace(a_task().policy, auto_merge=True, **policy)  # type: ignore[arg-type]  # the interval alone
+    task = replace(paused(PauseReason.REVIEW), status=TaskStatus.REVIEW, policy=terms, retry_at=retry_at)
+    task = replace(task, publication=Publication(forge="https://x.test/a/b", number=7))
+    assert said(task)[1] == f"it is merged when nothing prevents that any more; {look}"
 
 
 STILL = "its processes are frozen"
