@@ -196,8 +196,13 @@ class Supervisor:
         """Pause, resume and admit tasks as the account, the day and the free slots allow."""
         snapshot, decisions = self.snapshot(), self.decisions
         self._enforce_limits(snapshot)
-        for task_id in admission.tasks_to_admit(snapshot if self.decisions == decisions else self.snapshot()):
-            self._apply(task_id, TaskAdmitted(at=self._clock()))
+        admitted = admission.tasks_to_admit(snapshot if self.decisions == decisions else self.snapshot())
+        while admitted:
+            decisions = self.decisions
+            for task_id in admitted:
+                self._apply(task_id, TaskAdmitted(at=self._clock()))
+            # one that has used up its own cap was paused instead, and leaves its slot to the next
+            admitted = admission.tasks_to_admit(self.snapshot()) if self.decisions > decisions else []
 
     def _enforce_limits(self, snapshot: SchedulerSnapshot) -> None:
         """Pause tasks whose turn the account or the day forbids; interrupt turns that use up the day's budget."""

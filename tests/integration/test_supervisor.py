@@ -387,6 +387,21 @@ async def test_pressure_freezes_running_tasks_and_pauses_waiting_ones_until_it_i
         assert decisions(harness, "A").count("PauseRequested") == decisions(harness, "A").count("ResumeRequested") == 1
 
 
+async def test_a_task_over_its_own_budget_leaves_its_slot_to_the_next_one_at_once(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as harness:
+        await harness.with_agent("A")
+        await harness.inbox.request("A", events.PauseRequested(at=START))
+        await harness.submitted("B")
+        await harness.submitted("C")
+        await harness.inbox.request("A", events.CapsChanged(at=START, caps=Caps(turns=0)))
+        await harness.inbox.request("A", events.ResumeRequested(at=START))
+        assert [harness.task(name).holds_slot for name in ("A", "B", "C")] == [False, True, False]
+        await harness.inbox.request("B", events.CancelRequested(at=START))
+        await harness.settled()
+        assert harness.task("A").agent.blocked_by is PauseReason.BUDGET
+        assert harness.task("C").holds_slot
+
+
 async def test_a_users_pause_outlasts_pressure(tmp_path: Path) -> None:
     async with at_work(tmp_path) as harness:
         await harness.with_agent("A")
