@@ -14,6 +14,7 @@ replaces the file by rename. It makes a second lock beside that folder, and does
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,9 +37,10 @@ PLUGINS_VARIABLE = "CLAUDE_CODE_PLUGIN_SEED_DIR"
 STATE, LOGIN, PLUGINS = ".claude.json", ".credentials.json", "plugins"
 COPIED = ("settings.json", "*.md", "agents", "commands", "output-styles", "rules", "skills")
 """The user's settings, below the CLI's folder."""
-PRIVATE = (
-    LOGIN, STATE, "backups", "debug", "file-history", "history.jsonl", "paste-cache", "plans", "projects", "sessions",
-    "shell-snapshots", "tasks", "todos",
+PRIVATE_FILES = (LOGIN, STATE, "history.jsonl")
+PRIVATE_FOLDERS = (
+    "backups", "debug", "file-history", "paste-cache", "plans", "projects", "sessions", "shell-snapshots", "tasks",
+    "todos",
 )  # fmt: skip
 """What else the user's folder holds and no other program needs: the login, transcripts, and notes about both."""
 OF_PROJECTS = "projects"
@@ -113,7 +115,8 @@ class ClaudeFolder:
                     return
                 copy = target / path.relative_to(self.users.path)
                 make_private(copy.parent)
-                shutil.copy(path, copy)
+                shutil.copyfile(path, copy)
+                copy.chmod(0o600 | path.stat().st_mode & stat.S_IXUSR)  # a skill may have scripts
 
     def _settings(self) -> Iterator[Path]:
         """Yield the files to copy; links are followed, because dotfiles are often kept elsewhere."""

@@ -42,7 +42,8 @@ class TaskFolderGone(StoreError):
 
 
 class Journal:
-    """A task's journal while decisions are appended to it; `end` is where its last whole line ends, in bytes.
+    """A task's journal while decisions are appended to it; `end` is where its last whole line ends, in bytes, and
+    `last` the size of the line that was appended last.
 
     Opened with an `end`, anything beyond it is cut off; without one, a new journal is created. Raises StoreError if
     there is one already, and OSError. The file is open only while a line is written: a daemon may have thousands of
@@ -51,6 +52,7 @@ class Journal:
 
     def __init__(self, folder: Path, end: int = 0) -> None:
         self.folder, self.end, self._path = folder, end, folder / NAME
+        self.last = 0
         try:
             descriptor = os.open(self._path, _FLAGS if end else _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -81,6 +83,7 @@ class Journal:
         finally:
             os.close(descriptor)
         self.end += len(content)
+        self.last = len(content)
 
     def _opened(self) -> int:
         try:

@@ -11,9 +11,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from orchestrator.core.events.events import Event
+from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint, superseded_checkpoints
 from orchestrator.core.task.task import Task, TaskStatus
-from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.formats.codec import stamp
 from orchestrator.formats.patch import difference
 from orchestrator.storage.journal import line_of
@@ -93,6 +93,10 @@ class MemoryEventLog:
     @property
     def last(self) -> int:
         return self._disk.decisions[-1].number if self._disk.decisions else 0
+
+    @property
+    def written(self) -> int:
+        return 0  # nobody streams what is simulated
 
     def append(self, before: Task | None, after: Task, event: Event) -> None:
         """Number a decision; times never run backwards, so that they can be searched."""
