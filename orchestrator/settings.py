@@ -21,6 +21,7 @@ from pydantic_settings import SettingsError as SourceError
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.formats.secret_files import read_secrets
 from orchestrator.formats.table import DefinitionError, Problem, nearest
 from orchestrator.formats.table import Path as Where
 from orchestrator.formats.toml import read_toml
@@ -47,6 +48,10 @@ PREFIX = "ORCHESTRATOR_"
 
 AGENTS_VARIABLES = frozenset({"RUN", "TASK", "ROLE", "ATTEMPT", "SESSION_ID", "RESUME", "OUTBOX", "TOKEN"})
 """Variables with the same prefix that agents are given: they are not settings, and not mistakes."""
+
+
+STARTED_BY_DAEMON = {"people": ("notify_command",), "agent": ("executable", "mcp_config")}
+"""The settings, by table, that name programs which the daemon starts outside any run."""
 
 
 class SettingsError(DefinitionError):
@@ -182,6 +187,8 @@ def load_settings(config: Path | None = None, options: Mapping[str, object] | No
         layers = [_from_jira_variables(), *(_from_file(path) for path in _files(config))]
     except DefinitionError as error:
         raise SettingsError(error.problems) from error
+    if problems := _secrets()[1]:
+        raise SettingsError(problems)
     layers.append(_from_environment())
     layers.append(_Layer(source="options", values=options or {}))
     values: Mapping[str, object] = {}
@@ -242,6 +249,25 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+def environment_with_secrets() -> dict[str, str]:
+    """Return the environment of this process, and what secret files hold for variables that it lacks. Blocks."""
+    secrets, _ = _secrets()
+    return {**secrets, **os.environ}
+
+
+def _secrets() -> tuple[dict[str, str], list[Problem]]:
+    """Return the secrets in systemd's credentials and beside the settings, and which files are not used."""
+    given = credentials_folder()
+    folders = [(folder / "credentials", False) for folder in config_folders()] + ([(given, True)] if given else [])
+    found: dict[str, str] = {}
+    problems: list[Problem] = []
+    for folder, by_systemd in folders:
+        secrets, wrong = read_secrets(folder, by_systemd=by_systemd)
+        found |= secrets
+        problems += [Problem(source="secrets", text=text) for text in wrong]
+    return found, problems
+
+
 def credentials_folder() -> Path | None:
     """Return where systemd puts what a unit's LoadCredential= names, if anywhere."""
     given = os.environ.get("CREDENTIALS_DIRECTORY")
@@ -252,6 +278,25 @@ def config_folders() -> tuple[Path, ...]:
     """Return the folders in which the machine and then the user keep settings, pipelines and roles."""
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path("/etc/orchestrator"), Path(home).expanduser() / "orchestrator"
+
+
+def keep_programs(changed: Settings, now: Settings) -> tuple[Settings, list[str]]:
+    """Return changed settings with the programs that the daemon itself starts as they are now, and which differed."""
+    kept, names = changed, []
+    for section, keys in STARTED_BY_DAEMON.items():
+        before, after = getattr(now, section), getattr(changed, section)
+        differing = [key for key in keys if getattr(before, key) != getattr(after, key)]
+        names += [f"{section}.{key}" for key in differing]
+        values = {key: getattr(before, key) for key in differing}
+        kept = kept.model_copy(update={section: after.model_copy(update=values)})
+    return kept, names
+
+
+def is_writable(file: Path) -> bool:
+    """Return whether programs of this user can write a file, or put another in its place."""
+    path, us = file.absolute(), os.geteuid()
+    existing = [one for one in (path, *path.parents) if one.exists()]
+    return any(os.access(one, os.W_OK) or one.stat().st_uid == us for one in existing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

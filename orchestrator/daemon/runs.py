@@ -5,14 +5,13 @@ exactly once per daemon process, and only after all of its output was read.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 import structlog
 
-from orchestrator.agents.drivers import Driver, Launch
 from orchestrator.agents.exit_reason import final_output, reason_of
 from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, ReaderCallbacks
 from orchestrator.core.decide.obligations import agent_run_folder
@@ -20,48 +19,26 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Asked
 from orchestrator.core.task.agent import ProcessState
-from orchestrator.core.task.budget import usd_left
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.task import Task
-from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft
 from orchestrator.daemon.callers import issue_token
-from orchestrator.daemon.isolation import Isolation
+from orchestrator.daemon.launching import LaunchConfig, order_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import make_private
-from orchestrator.pipelines.role import Role, Tier, answer_of, model_of
+from orchestrator.pipelines.role import answer_of
 from orchestrator.processes.output import RunOutput
 from orchestrator.processes.process_stats import holder_of, kill_run
 from orchestrator.processes.run_state import has_begun, pid_of, seconds_of
 from orchestrator.processes.runs import Runs
-from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, StoppedBy, Usage
+from orchestrator.processes.spec import Exit, RunGone, RunSpec, Stdin, StoppedBy, Usage
 from orchestrator.redaction.masking import Masks, masks_of
 from orchestrator.storage.task_files import AGENTS, TaskFiles
 from orchestrator.supervisor.inbox import Inbox
-from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, Judge, argv, environment
+from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, argv, environment
 from orchestrator.workspaces.outbox import import_files
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchConfig:
-    """What runs are started with; `role` returns a role as it is declared now.
-
-    `provided` returns the variables that people gave a task, `masked` the values to hide in the output of its runs.
-    """
-
-    driver: Driver
-    judge: Judge
-    role: Callable[[str], Role]
-    provided: Callable[[Task], Mapping[str, str]]
-    masked: Callable[[Task], Mapping[str, str]]
-    model: str = ""
-    tiers: Mapping[Tier, str] = field(default_factory=dict)
-    base_env: Mapping[str, str]
-    limits: Limits
-    isolation: Isolation
-    socket: Path = Path()
 
 
 @dataclass(slots=True)
@@ -113,36 +90,14 @@ class RunExecutor:
         outbox = make_private(folder / "out")
         if command.resume and not has_begun(folder):
             import_files(folder.with_name(str(command.attempt - 1)) / "out", ("*",), outbox)
-        role = self.launching.role(command.role)
-        order = Launch(
-            task=task.id,
-            role=role.name,
-            attempt=command.attempt,
-            session_id=command.session_id,
-            resume=command.resume,
-            cwd=Path(task.source.worktree) if task.source.worktree else self._files.path_of(task.id),
-            outbox=outbox,
-            base_env=self.launching.base_env,
-            model=model_of(role, task.policy, self.launching.tiers),
-            allowed_tools=role.tools,
-            disallowed_tools=role.disallowed_tools,
-            system_prompt=role.prompt,
-            permission_mode=role.permission_mode,
-            max_turns=role.max_turns,
-            effort=role.effort,
-            mcp_servers=role.mcp_servers,
-            add_dirs=(self._files.path_of(task.id),),
-            asks=task.policy.autonomy is Autonomy.INTERACTIVE,
-            max_usd=usd_left(task.spending.total, task.policy.caps),
-            provided=await asyncio.to_thread(self.launching.provided, task),
-            token="" if has_begun(folder) else issue_token(folder),
-            socket=self.launching.socket,
-        )
+        word = "" if has_begun(folder) else issue_token(folder)
+        order = await asyncio.to_thread(order_of, self.launching, task, command, self._files, word)
         process = self.launching.driver.launch(order)
+        await asyncio.to_thread(process.prepare)
         isolation = self.launching.isolation
         spec = RunSpec(
             run=f"{task.id}/{agent_run_folder(command.attempt)}",
-            wrap=await asyncio.to_thread(isolation.of_agent, task, command.attempt, order.cwd, process.state),
+            wrap=await asyncio.to_thread(isolation.of_agent, task, command.attempt, order.cwd, process),
             argv=process.argv,
             cwd=order.cwd,
             env=process.env,
@@ -154,12 +109,12 @@ class RunExecutor:
 
     async def start_check(self, task: Task, command: do.RunCheck, checkout: Path) -> None:
         """Start a check in its checkout; do nothing if that run began before."""
-        limits = replace(self.launching.limits, orphan_after=None)
+        limits, isolation = replace(self.launching.limits, orphan_after=None), self.launching.isolation
         report = self._files.run_folder(task.id, command.folder) / REPORT
         make_private(report.parent)
         spec = RunSpec(
             run=f"{task.id}/{command.folder}",
-            wrap=await asyncio.to_thread(self.launching.isolation.of_check, task, report, checkout),
+            wrap=await asyncio.to_thread(isolation.of_check, task, command.check, report, checkout),
             argv=argv(command.check),
             cwd=checkout,
             env=environment(self.launching.base_env) | {"ORCHESTRATOR_REPORT": str(report)},
@@ -264,10 +219,12 @@ class RunExecutor:
 
     def abandon(self, task: Task) -> None:
         """Kill what is left of a task that can no longer be decided about."""
+        holders = {folder: "" for folder in self._files.run_folders(task.id) if self._runs.is_alive(folder)}
         if task.run is not None:
-            folder = self._files.run_folder(task.id, task.run.folder)
+            holders[self._files.run_folder(task.id, task.run.folder)] = task.run.holder
+        for folder, holder in holders.items():
             self._followed.pop(folder, None)
-            log.warning("processes_killed", task=task.id, pids=kill_run(folder, task.run.holder))
+            log.warning("processes_killed", task=task.id, pids=kill_run(folder, holder))
 
     async def _masks(self, task: Task) -> Masks:
         return masks_of(await asyncio.to_thread(self.launching.masked, task))

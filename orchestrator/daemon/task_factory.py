@@ -6,7 +6,7 @@ as declared today, is copied into its folder, so that later changes of definitio
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from orchestrator.clock import not_before
-from orchestrator.core.task.checks import Evaluation
+from orchestrator.core.task.checks import Check, Evaluation
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import Priority, Schedule, Source, Task, TaskStatus, Timing
@@ -25,7 +25,7 @@ from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import parsed, read_file
-from orchestrator.formats.table import definition_error, nearest
+from orchestrator.formats.table import DefinitionError, definition_error, nearest
 from orchestrator.integrations.tickets.text.redaction import (
     RedactedTicket,
     RedactionBlocked,
@@ -41,12 +41,12 @@ from orchestrator.settings import Settings
 from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
-from orchestrator.workspaces.repository import inspect_repository, open_repository, require_writable
+from orchestrator.workspaces.repository import inspect_repository, require_writable
 
 LONGEST_TITLE = 200
 TICKET_FILE, PARSED_FILE, PIPELINE_FILE = "ticket.json", "ticket-parsed.json", "pipeline.toml"
-KEPT_PIPELINES = 1024
-"""Pipelines of tasks that are cached; with more live tasks, files are read again."""
+KEPT_PIPELINES, KEPT_TEXTS = 1024, 64
+"""Pipelines of tasks that are cached, and those among them that differ; with more live tasks, files are read again."""
 
 _KEY = re.compile(r"[A-Z][A-Z0-9_]{0,30}-[0-9]{1,12}")
 _NOT_REF_SAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -91,7 +91,10 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFactory:
-    """Makes tasks from submissions; no agent can read `quarantine_dir`."""
+    """Makes tasks from submissions; no agent can read `quarantine_dir`.
+
+    `objection` returns why the roles and checks of a task could not run, empty if they can.
+    """
 
     files: TaskFiles
     quarantine_dir: Path
@@ -99,6 +102,7 @@ class TaskFactory:
     pipelines: Callable[[], Mapping[str, Pipeline]]
     redactor: Redactor
     preflight: Callable[[Pipeline], Preflight]
+    objection: Callable[[Pipeline, Sequence[Check]], str]
 
     def create(self, submission: Submission, requirement: Requirement, now: datetime) -> Task:
         """Return a new task for a requirement, with its folder written. Blocks.
@@ -111,10 +115,12 @@ class TaskFactory:
         found = self.preflight(pipeline)
         taken = self._redacted(replace(requirement, title=_title(submission, requirement), type=given))
         repository = inspect_repository(submission.repo, submission.base)
-        git, _ = open_repository(repository.path)
+        git = repository.git
         if any(stage.work.publishes and stage.publish is not Publish.REPORT for stage in pipeline.stages.values()):
             require_writable(git, _branch(pipeline, ticket or "LOCAL", "TASK", kind))
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
+        if objection := self.objection(pipeline, checks):
+            raise SubmissionRefused(f"{objection}; see `orchestrator help security`, or allow the network")
         task_id, key = self._new_id(ticket, now)
         task = Task(
             id=task_id,
@@ -124,7 +130,7 @@ class TaskFactory:
                 key=key, type=kind, source=requirement.source, sensitive_check=taken.check(now), preflight=found
             ),
             pipeline=pipeline.name,
-            pipeline_digest=_digest(pipeline.text),
+            pipeline_digest=digest_of(pipeline),
             source=Source(
                 repo=str(repository.path),
                 base_branch=repository.base,
@@ -233,7 +239,20 @@ def accepted_pipeline(files: TaskFiles, task_id: str, digest: str) -> Pipeline:
     text = read_declared(path)
     if digest and _digest(text) != digest:
         raise definition_error(path, "this is not the pipeline that was accepted with the ticket; restore the file")
-    return parse_pipeline(text, str(path))
+    try:
+        return replace(_parsed(text), source=str(path))
+    except DefinitionError:
+        return parse_pipeline(text, str(path))  # for its messages, which name the file
+
+
+@lru_cache(maxsize=KEPT_TEXTS)
+def _parsed(text: str) -> Pipeline:
+    return parse_pipeline(text, PIPELINE_FILE)
+
+
+def digest_of(pipeline: Pipeline) -> str:
+    """Return what identifies the text of a pipeline."""
+    return _digest(pipeline.text)
 
 
 def _digest(text: str) -> str:

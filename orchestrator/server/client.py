@@ -18,7 +18,14 @@ from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import owned_by_another
 from orchestrator.pipelines.operation_parser import show_failure, show_step, show_transition
 from orchestrator.server.schemas.base import View, to_view
-from orchestrator.server.schemas.checkpoints import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
+from orchestrator.server.schemas.checkpoints import (
+    CheckpointList,
+    CheckpointView,
+    PinBody,
+    RecoveredView,
+    RestoreBody,
+    RestoredView,
+)
 from orchestrator.server.schemas.daemon import StatusView
 from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
 from orchestrator.server.schemas.limits import LimitsView
@@ -143,6 +150,10 @@ class Client:
         """Keep a checkpoint permanently, or no longer than others."""
         path = f"{_path(name)}/checkpoints/{number}/pin"
         return _view(CheckpointView, self._posted(path, PinBody(pinned=pinned)))
+
+    def recover(self, name: str) -> RecoveredView:
+        """Restore a task whose files cannot be read."""
+        return _view(RecoveredView, self._sent("POST", f"{_path(name)}/checkpoints/recover"))
 
     def overview(self, limit: int) -> OverviewView:
         """Return everything at a glance, with at most `limit` tasks."""

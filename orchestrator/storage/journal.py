@@ -19,6 +19,7 @@ from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json, JsonObject, stamp, to_json
 from orchestrator.formats.files import parsed, read_file, unsealed, write_atomically
 from orchestrator.formats.patch import Operation, applied
+from orchestrator.formats.signing import signing_key
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.records import StoreError
 
@@ -26,7 +27,7 @@ NAME = "journal.jsonl"
 CHECKPOINTS = "checkpoints"
 RECOVERED = "Recovered"
 """The trigger of a line that is no decision, but has the whole state after those that were lost."""
-REPAIR_HINT = "restore it from a backup, or stop the daemon and run `orchestrator checkpoints recover` for the task"
+REPAIR_HINT = "restore it from a backup, or run `orchestrator checkpoints recover` for the task"
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
@@ -179,7 +180,7 @@ def replay(folder: Path) -> Replayed:
     than the checkpoint knows.
     """
     for path in checkpoints(folder):
-        kept = unsealed(read_file(path) or b"")
+        kept = unsealed(read_file(path) or b"", key=seal_key(folder))
         if kept is not None and (state := cast(JsonObject, kept["state"])).get("task_id") == folder.name:
             covered = cast(int, kept["journal_bytes"])
             if (size := _size(folder / NAME)) < covered:
@@ -187,6 +188,12 @@ def replay(folder: Path) -> Replayed:
                 raise DamagedJournal(f"{where} has {size} bytes, but {covered} were written; {REPAIR_HINT}")
             return replay_from(folder, state, covered)
     return replay_from(folder, {}, 0)
+
+
+def whole_lines(folder: Path) -> JsonObject:
+    """Return what a journal adds up to before the first line that does not fit. Raises StoreError if there is none."""
+    _size(folder / NAME)
+    return _replayed(folder / NAME, {}, 0, are_lost=True).document
 
 
 def mend(folder: Path, found: Replayed, line: JsonObject) -> tuple[str | None, int]:
@@ -227,6 +234,12 @@ def recovered_line(task_id: str, document: JsonObject, at: str) -> JsonObject:
 def checkpoints(folder: Path) -> list[Path]:
     """Return the files of a task's checkpoints, newest first."""
     return sorted((folder / CHECKPOINTS).glob("[0-9]*.json"), reverse=True)
+
+
+def seal_key(folder: Path | str) -> bytes:
+    """Return the key that seals the states of the task of this folder. Raises OSError."""
+    tasks, name = os.path.split(folder)
+    return signing_key(os.path.dirname(tasks), f"states of {name}")  # noqa: PTH120  (for ten thousand tasks at a start)
 
 
 def lines(folder: Path) -> Iterator[JsonObject]:

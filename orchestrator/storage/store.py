@@ -8,7 +8,8 @@ So
 
 * lines beyond it, after a crash between the two writes, are applied at load, and a torn last line is cut off;
 * a damaged or missing one is rebuilt from the journal and the newest intact checkpoint;
-* one written by another program lacks our seal: it is set aside as `state.json.foreign-<seq>` and rewritten.
+* one written by another program lacks our seal, or contradicts the journal, which counts first: it is set aside as
+  `state.json.foreign-<seq>` and rewritten.
 
 Telemetry (usage, progress, how far output was read) is written into state.json between decisions and never into the
 journal. So that a change in the journal fits both the state with telemetry and the one without, the first decision
@@ -39,17 +40,15 @@ from orchestrator.storage.journal import (
     NAME,
     DamagedJournal,
     Journal,
-    Replayed,
+    TaskFolderGone,
     line_of,
     mend,
     recovered_line,
-    replay,
-    replay_from,
 )
 from orchestrator.storage.migration import is_current
 from orchestrator.storage.records import ForeignEdit, LoadedTask, SequenceConflict, StoreError, StoreInUse, TaskSummary
 from orchestrator.storage.state_document import from_document, to_document
-from orchestrator.storage.state_file import StateFile, changes, require_known, set_aside, state_of
+from orchestrator.storage.state_file import StateFile, changes, renew_seal, require_known, set_aside, state_and_journal
 from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.storage.task_list import require_own, summaries
 
@@ -92,6 +91,7 @@ class FolderStore:
         self.files = FolderTaskFiles(data_dir / "tasks")
         self._open: dict[str, _OpenTask] = {}
         self._stale: set[str] = set()
+        self._mended_files: list[ForeignEdit] = []
         self._events: FolderEventLog | None = None
         try:
             make_private(data_dir)
@@ -136,7 +136,11 @@ class FolderStore:
             live = self._create(after, event, document)
         else:
             live = self._open_task(before, after)
-            live.journal.append(line_of(before, after, event, difference(live.document, document)))
+            try:
+                live.journal.append(line_of(before, after, event, difference(live.document, document)))
+            except (DamagedJournal, TaskFolderGone) as error:
+                live = self._mended(before, after, error)
+                live.journal.append(line_of(before, after, event, difference(live.document, document)))
         live.document = live.unwritten = document
         live.before_migration = None
         self._stale.add(after.id)
@@ -147,7 +151,7 @@ class FolderStore:
 
         Files that another program wrote there are set aside and returned.
         """
-        found: list[ForeignEdit] = []
+        found, self._mended_files = self._mended_files, []
         if self._events is not None:
             self._events.flush()
         for task_id in self._stale:
@@ -211,7 +215,7 @@ class FolderStore:
 
     def summaries(self) -> Iterator[TaskSummary | StoreError]:
         """Yield every task's summary, or why there is none; only the top of an intact state.json is read."""
-        return summaries(self.files.root, lambda task_id: self.load(task_id).task)
+        return summaries(self.files.root, self._renewed)
 
     def load(self, task_id: str, *, keep_open: bool = False) -> LoadedTask:
         """Return a task from disk; with `keep_open` repair its files, so that decisions can be committed to it.
@@ -219,8 +223,7 @@ class FolderStore:
         Raises OSError and StoreError: FutureFile, DamagedJournal, or that there is no such task.
         """
         folder = self.files.path_of(task_id)
-        state, covered, foreign = state_of(folder)
-        found = replay(folder) if state is None or foreign else _best(folder, state, covered)
+        found, state, foreign = state_and_journal(folder)
         document, end = found.document, found.end
         task = _relocated(_task_from(folder, document), folder)
         require_own(task_id, task.id)
@@ -240,6 +243,13 @@ class FolderStore:
         changed = changes(document, state if foreign else None)
         return LoadedTask(task=task, foreign=kept_as, changed=changed, damaged=damaged)
 
+    def _renewed(self, task_id: str) -> Task:
+        """Return a task whose state.json cannot be listed; next time it can, if an earlier version sealed it."""
+        task = self.load(task_id).task
+        if task_id not in self._open:
+            renew_seal(self.files.path_of(task_id))
+        return task
+
     def foreign_edits(self, task: Task) -> list[ForeignEdit]:
         """Set aside a state.json that another program wrote while the task is open, and write ours again."""
         live = self._open.get(task.id)
@@ -257,6 +267,15 @@ class FolderStore:
         if (before.seq, after.seq) != (stored, stored + 1):
             raise SequenceConflict(after.id, stored, after.seq)
         return live
+
+    def _mended(self, before: Task, after: Task, error: StoreError) -> _OpenTask:
+        """Return an open task whose journal another program damaged, mended. Raises `error` if a decision is lost."""
+        try:
+            self.release(before.id)
+            self._mended_files += self.load(before.id, keep_open=True).edits
+            return self._open_task(before, after)
+        except StoreError:
+            raise error from None
 
     def _create(self, task: Task, event: Event, document: JsonObject) -> _OpenTask:
         """Write the first decision of a new task; if that fails, delete the journal again."""
@@ -336,23 +355,6 @@ def _is_alive(pid: str) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _best(folder: Path, state: JsonObject, covered: int) -> Replayed:
-    """Return what has most decisions: the journal continued from the state, or the journal alone.
-
-    They differ only where the state does not belong to the journal, or part of the journal is lost.
-    """
-    try:
-        found = replay_from(folder, state, covered)
-    except DamagedJournal:
-        return replay(folder)
-    if not found.is_damaged:
-        return found
-    try:
-        return max(found, replay(folder), key=lambda one: one.seq)
-    except DamagedJournal:
-        return found
 
 
 def _task_from(folder: Path, document: JsonObject) -> Task:

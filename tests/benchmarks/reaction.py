@@ -41,7 +41,8 @@ from orchestrator.core.task.task import NextAction, Source, Task, Timing
 from orchestrator.core.task.ticket import Ticket
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
-from orchestrator.daemon.runs import LaunchConfig, RunExecutor
+from orchestrator.daemon.launching import LaunchConfig
+from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.daemon.watch import Watch
 from orchestrator.integrations.publishing.outbound import Outbound

@@ -141,7 +141,7 @@ def in_present_words(view: Json) -> Json:
 
 def with_new_fields(document: Json) -> Json:
     """The document that was recorded, with the fields that were added since."""
-    agent, run = document["agent"], document["run"]
+    agent, run, options = document["agent"], document["run"], document["check_options"]
     states = {name: {**record} for name, record in document["states"].items()}
     for record in states.values():
         if "result_details" in record:
@@ -150,6 +150,7 @@ def with_new_fields(document: Json) -> Json:
     return {
         **document,
         "states": states,
+        "check_options": {name: {**option, "network": True} for name, option in options.items()},
         "pipeline_digest": "",
         "retry_of": None,
         "run": run and {**run, "holder": ""},

