@@ -24,7 +24,7 @@ from orchestrator.core.schedule.admission import waiting_queue
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import Task
-from orchestrator.daemon.monitors import LOGIN_UNKNOWN, share_login, watch_login
+from orchestrator.daemon.monitors import LOGIN_UNKNOWN, share_login
 from orchestrator.daemon.startup import load_tasks, write_missing_summaries
 from orchestrator.daemon.watch import Watch
 from orchestrator.errors import OrchestratorError
@@ -37,7 +37,6 @@ from orchestrator.settings import (
     SettingsError,
     config_folders,
     environment,
-    environment_with_secrets,
     is_writable,
     keep_programs,
 )
@@ -127,7 +126,7 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
         "supervisor": daemon.supervisor.run(),
         "watch": watch.run(),
         "stalls": daemon.stalls.run(),
-        "login": watch_login(lambda: daemon.settings.now, environment_with_secrets(), daemon.supervisor),
+        "agents": daemon.agents.run(),
         "shared login": share_login(lambda: daemon.launching().login),
     }
     own = [_named(name, work) for name, work in loops.items()]

@@ -22,8 +22,8 @@ from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
-from orchestrator.daemon.launching import LaunchConfig, driver_of, limits_of
-from orchestrator.daemon.monitors import ResourceMonitor
+from orchestrator.daemon.launching import LaunchConfig, driver_of, installation_of, limits_of
+from orchestrator.daemon.monitors import AgentMonitor, ResourceMonitor
 from orchestrator.daemon.reports import Reports, change_of
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
@@ -99,6 +99,7 @@ class Daemon:
     reports: Reports
     stalls: StallDetector
     resources: ResourceMonitor
+    agents: AgentMonitor
     service: Service
     launching: Callable[[], LaunchConfig]
 
@@ -180,6 +181,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         reports=reports,
         stalls=_stall_detector(base, supervisor),
         resources=_resource_monitor(base, supervisor),
+        agents=_agent_monitor(base, supervisor, running),
         service=_service(base, supervisor, checkpoints, targets, running),
         launching=lambda: running.launching,
     )
@@ -235,7 +237,12 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
     )
     supervisor = Supervisor(base.store, executor, base.inbox, lookups, base.settings.now.capacity())
     supervisor.shared.recall(base.store.account())
-    base.settings.on_change(lambda changed: supervisor.set_capacity(changed.capacity()))
+
+    def adopt(changed: Settings) -> None:
+        supervisor.shared.try_again()
+        supervisor.set_capacity(changed.capacity())
+
+    base.settings.on_change(adopt)
     return supervisor
 
 
@@ -264,6 +271,12 @@ def _resource_monitor(base: _Base, supervisor: Supervisor) -> ResourceMonitor:
 
     base.settings.on_change(adopt)
     return resources
+
+
+def _agent_monitor(base: _Base, supervisor: Supervisor, running: RunExecutor) -> AgentMonitor:
+    agents = AgentMonitor(lambda: running.launching.installation, base.inbox, supervisor.shared)
+    base.settings.on_change(lambda _: agents.hurry())
+    return agents
 
 
 def _publisher(base: _Base, targets: PublishTargets) -> Publisher:
@@ -354,7 +367,8 @@ def _launch_config(base: _Base, settings: Settings, judge: Judge) -> LaunchConfi
     users = users_folder({**inherited(base_env, settings.agent.pass_env), **settings.agent.env})
     shares_login = isolation.program is not None and settings.agent.driver == "claude"
     return LaunchConfig(
-        driver=driver_of(settings, base_env),
+        driver=driver_of(settings),
+        installation=installation_of(settings, base_env),
         judge=judge,
         role=base.definitions.role,
         provided=base.secrets.environment,

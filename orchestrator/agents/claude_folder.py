@@ -36,9 +36,10 @@ PLUGINS_VARIABLE = "CLAUDE_CODE_PLUGIN_SEED_DIR"
 STATE, LOGIN, PLUGINS = ".claude.json", ".credentials.json", "plugins"
 COPIED = ("settings.json", "*.md", "agents", "commands", "output-styles", "rules", "skills")
 """The user's settings, below the CLI's folder."""
-PRIVATE = (
-    LOGIN, STATE, "backups", "debug", "file-history", "history.jsonl", "paste-cache", "plans", "projects", "sessions",
-    "shell-snapshots", "tasks", "todos",
+PRIVATE_FILES = (LOGIN, STATE, "history.jsonl")
+PRIVATE_FOLDERS = (
+    "backups", "debug", "file-history", "paste-cache", "plans", "projects", "sessions", "shell-snapshots", "tasks",
+    "todos",
 )  # fmt: skip
 """What else the user's folder holds and no other program needs: the login, transcripts, and notes about both."""
 OF_PROJECTS = "projects"

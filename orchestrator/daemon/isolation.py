@@ -16,8 +16,8 @@ from pathlib import Path
 import structlog
 
 import orchestrator
-from orchestrator.agents.claude_folder import LOGIN, PRIVATE, users_folder
-from orchestrator.agents.drivers import AgentCommand, inherited
+from orchestrator.agents.claude_folder import LOGIN, PRIVATE_FILES, PRIVATE_FOLDERS, users_folder
+from orchestrator.agents.drivers import SHELL_VARIABLE, AgentCommand, inherited
 from orchestrator.core.task.checks import Check
 from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
@@ -130,7 +130,7 @@ class Isolation:
         outbox = self.files.run_folder(task.id, f"{AGENTS}/{attempt}") / "out"
         own = [*self._of_task(task.id), *(self.users if writable else ()), *rules(Access.WRITABLE, writable)]
         own += [(outbox, Access.WRITABLE), (self.socket_folder, Access.READABLE)]
-        own.append((self.data_dir / OFFLINE_SHELL, Access.READABLE))
+        own += rules(Access.READABLE, map(Path, filter(None, [process.env.get(SHELL_VARIABLE)])))
         if task.source.worktree:
             own.append((Path(task.source.worktree), Access.WRITABLE))
         words = self._wrap(task, own, cwd)
@@ -225,6 +225,8 @@ def _users(settings: Settings, env: Mapping[str, str]) -> Iterator[tuple[Path, A
     """Yield the rules that hide the user's login and transcripts, which the settings may make writable."""
     agent = settings.agent
     users = users_folder({**inherited(env, agent.pass_env), **agent.env})
-    private = {users.state, users.login / LOGIN, *(users.path / name for name in PRIVATE)}
-    writable = [path for path in private if any(path.is_relative_to(shown) for shown in agent.writable)]
-    yield from rules(Access.HIDDEN, sorted(private.difference(writable)))
+    private = dict(rules(Access.HIDDEN, [users.state, users.login / LOGIN, *map(users.path.joinpath, PRIVATE_FILES)]))
+    private |= dict(rules(Access.PRIVATE, map(users.path.joinpath, PRIVATE_FOLDERS)))  # made faster than a hidden one
+    for path, access in private.items():
+        if not any(path.is_relative_to(shown) for shown in agent.writable):
+            yield path, access

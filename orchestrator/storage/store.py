@@ -28,9 +28,9 @@ import orjson
 import structlog
 
 from orchestrator.core.events.events import Event
+from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint
 from orchestrator.core.task.task import Task
-from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.formats.codec import JsonObject, from_json, stamp, to_json
 from orchestrator.formats.files import make_private, sync_folder, write_atomically
 from orchestrator.formats.patch import difference

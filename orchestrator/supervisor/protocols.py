@@ -7,10 +7,10 @@ from typing import Protocol
 
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.events import Event
+from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint, Reason
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
-from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.storage.records import Cursor, Events, ForeignEdit, LoadedTask, StoreError, TaskSummary
 
 

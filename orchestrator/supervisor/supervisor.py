@@ -32,6 +32,7 @@ from orchestrator.core.events.events import (
     LoginMissed,
     PauseRequested,
     ResumeRequested,
+    RetryRequested,
     TaskAdmitted,
     TaskSubmitted,
     TurnFinished,
@@ -39,14 +40,17 @@ from orchestrator.core.events.events import (
 from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
+from orchestrator.core.schedule.trouble import TroubleKind
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
+from orchestrator.core.task.budget import NO_CAPS
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.formats.table import DefinitionError
 from orchestrator.storage.records import ForeignEdit
 from orchestrator.supervisor.inbox import (
+    AgentsChecked,
     Inbox,
     LimitSeen,
     Message,
@@ -115,8 +119,7 @@ class Supervisor:
     def recover(self, task: Task, edits: Sequence[ForeignEdit] = ()) -> None:
         """Take up a task that was loaded at start; every outstanding command is issued again.
 
-        `edits` are files that were set aside then. A pause for lack of resources is lifted until the shortage is
-        measured again.
+        `edits` were set aside then. A pause for lack of resources is lifted until the shortage is measured again.
         """
         self.unreadable.drop(task.id)
         self.tasks[task.id] = task
@@ -145,7 +148,8 @@ class Supervisor:
         capacity, busy, paused_by = self.capacity, self.capacity.busy or self.shared.unchecked, self.shared.paused_by
         if busy != capacity.busy or paused_by != capacity.paused_by:
             capacity = replace(capacity, busy=busy, paused_by=paused_by)
-        if self.shared.is_probed(now):
+        trouble = self.shared.trouble(now)
+        if trouble and trouble.is_probed:
             capacity = replace(capacity, places=1)
         return SchedulerSnapshot(
             tasks=self._seen,
@@ -154,7 +158,7 @@ class Supervisor:
             now=now,
             windows=self.shared.windows,
             ended_today=self.shared.spent_on(now.date().isoformat()),
-            trouble=self.shared.trouble(now),
+            trouble=trouble,
             model_of=self._lookups.model_of,
         )
 
@@ -170,15 +174,9 @@ class Supervisor:
         )
         now = self._clock()
         for task_id in tasks_to_freeze(shortage, self.tasks.values()):
-            paused = PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason=reason or "")
-            self._inbox.post(task_id, paused)
+            self._inbox.post(task_id, PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason=reason or ""))
         for task_id in tasks_to_release(shortage, self.tasks.values()):
             self._inbox.post(task_id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
-        self._inbox.wake()
-
-    def set_login_status(self, missing: str | None) -> None:
-        """Start no turn while agents are not logged in, for the reason given; None means they are."""
-        self.shared.set_login_status(missing)
         self._inbox.wake()
 
     def forget_limits(self, window: str | None, by: str) -> None:
@@ -197,13 +195,9 @@ class Supervisor:
         """Pause, resume and admit tasks as the account, the day and the free slots allow."""
         snapshot, decisions = self.snapshot(), self.decisions
         self._enforce_limits(snapshot)
-        admitted = admission.tasks_to_admit(snapshot if self.decisions == decisions else self.snapshot())
-        while admitted:
-            decisions = self.decisions
-            for task_id in admitted:
-                self._apply(task_id, TaskAdmitted(at=self._clock()))
-            # one that has used up its own cap was paused instead, and leaves its slot to the next
-            admitted = admission.tasks_to_admit(self.snapshot()) if self.decisions > decisions else []
+        for task_id in admission.tasks_to_admit(snapshot if self.decisions == decisions else self.snapshot()):
+            self._apply(task_id, TaskAdmitted(at=self._clock()))
+            self._inbox.wake()  # it may need less than was set aside for it, and so leave a slot to the next one
 
     def _enforce_limits(self, snapshot: SchedulerSnapshot) -> None:
         """Pause tasks whose turn the account or the day forbids; interrupt turns that use up the day's budget."""
@@ -215,8 +209,9 @@ class Supervisor:
         for task_id, by in admission.tasks_to_resume(snapshot):
             self._apply(task_id, ResumeRequested(at=snapshot.now, blocked_by=by))
         if self.shared.unannounced and (waiting := admission.task_to_notify(snapshot)):
-            self._apply(waiting, LoginMissed(at=snapshot.now, reason=self.shared.unannounced))
-            self.shared.unannounced = None
+            told, self.shared.unannounced = self.shared.unannounced, None
+            is_broken = told.kind is TroubleKind.INSTALLATION
+            self._apply(waiting, LoginMissed(at=snapshot.now, reason=told.reason, blames_installation=is_broken))
 
     def set_capacity(self, capacity: Capacity) -> None:
         """Schedule with another capacity from now on; tasks beyond it continue."""
@@ -287,6 +282,8 @@ class Supervisor:
                 self._record_telemetry(task_id, attempt, change)
             case LimitSeen(limit):
                 self.shared.record_limit(limit, self._clock())
+            case AgentsChecked(trouble):
+                self.shared.set_usable(trouble)
             case PendingRequest():
                 message.resolve(partial(self._decide_request, message))
             case Wakeup():
@@ -332,6 +329,7 @@ class Supervisor:
             self.unreadable.hold(task, f"there is a bug in the daemon, which its log describes: {error!r}")
 
     def _decide(self, before: Task, event: Event) -> Task:
+        event = self.shared.judged(before, event)
         try:
             pipeline = self._lookups.pipeline_of(before)
         except DefinitionError as error:
@@ -347,8 +345,10 @@ class Supervisor:
             raise
         self.tasks[after.id] = after
         self._dispatch(after, event, commands)
-        reason = reason_for(before, after, event)
-        if reason is not None:
+        for judged in self.shared.on_decision(before, event):
+            if judged in self.tasks and self.tasks[judged].status is TaskStatus.BLOCKED:
+                self._inbox.post(judged, RetryRequested(at=event.at, blames_installation=True))
+        if (reason := reason_for(before, after, event)) is not None:
             self._executor.checkpoint(after, reason)
         if isinstance(event, ResumeRequested) and before.waits_for_word:
             self._resume_after_limit(event)
@@ -369,7 +369,6 @@ class Supervisor:
 
     def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:
         self.decisions += 1
-        self.shared.on_decision(event)
         self.tasks[task.id] = task
         log.info(
             "task_decided", task=task.id, event_name=type(event).__name__, stage=task.stage, status=task.status.value
@@ -391,7 +390,10 @@ class Supervisor:
     def _record_telemetry(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
         task = self.tasks.get(task_id)
         if task is not None and task.agent.attempt == attempt:
+            before = task.agent.turn
             self.tasks[task_id] = task = replace(task, agent=change(task.agent))
             self._with_telemetry.add(task_id)
             if task.next_action is NextAction.TURN and not task.is_paused and cap_reached(task):
                 self._inbox.post(task_id, AlarmRang(at=self._clock()))
+            elif task.agent.turn != before and self.capacity.day != NO_CAPS:
+                self._inbox.wake()

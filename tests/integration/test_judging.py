@@ -68,6 +68,17 @@ def test_linter_findings_on_old_lines_warn_and_on_new_ones_fail(tmp_path: Path) 
     assert "new.py:1: F401" in after["lint"].reason
 
 
+def test_a_failure_keeps_the_end_of_its_output_and_the_changed_files_without_secrets(tmp_path: Path) -> None:
+    noisy = f"seq 100; echo password={SECRET}; printf 'a\\033[31mb\\n'; exit 3"
+    rules = Rules(path=PATH, commands={"noisy": noisy, "fine": "seq 100"})
+    results = CheckHarness(tmp_path, {"old.py": "x = 1\n"}, {"new.py": "x = 1\n", "b.py": ""}, rules).evaluate()
+    failed = results["noisy"]
+    assert failed.modified_files == ("b.py", "new.py")
+    assert failed.details.splitlines()[-3:] == ["100", "password=[REDACTED:password_assignment]", "ab"]
+    assert len(failed.details.splitlines()) == 20
+    assert (results["fine"].details, results["fine"].modified_files) == ("", ())
+
+
 def test_a_violation_of_the_format_fails(tmp_path: Path) -> None:
     results = CheckHarness(tmp_path, RUFF, {"new.py": "x   =   1\n"}).evaluate()
     assert results["format"].verdict is Verdict.FAIL

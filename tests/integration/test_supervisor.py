@@ -17,6 +17,7 @@ from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Shortage, ShortOf
+from orchestrator.core.schedule.trouble import Trouble, TroubleKind
 from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checkpoint import Reason
@@ -433,16 +434,16 @@ async def test_users_are_notified_once_of_each_missing_login_by_a_task_that_wait
         def told() -> list[str]:
             return [f"{one} {notice.kind}: {notice.text}" for one in tasks for notice in harness.task(one).notices]
 
-        harness.supervisor.set_login_status(missing)
+        harness.inbox.report_agents(Trouble(kind=TroubleKind.ACCOUNT, reason=missing))
         for name in tasks:
             await harness.submitted(name)
-        harness.supervisor.set_login_status(missing)
+        harness.inbox.report_agents(Trouble(kind=TroubleKind.ACCOUNT, reason=missing))
         await harness.settled()
         assert told() == [f"ABC-1 login_missing: {missing}"]
-        harness.supervisor.set_login_status(None)
+        harness.inbox.report_agents(None)
         await harness.settled()
         assert harness.task("ABC-1").status is TaskStatus.IN_PROGRESS
-        harness.supervisor.set_login_status(missing)
+        harness.inbox.report_agents(Trouble(kind=TroubleKind.ACCOUNT, reason=missing))
         await harness.submitted("ABC-3")
         assert len(told()) == 1
         assert [notice.kind for notice in harness.task("ABC-3").notices] == ["login_missing"]
@@ -596,7 +597,7 @@ async def test_after_a_refusal_of_the_account_one_task_tries_it_again_and_its_su
         await harness.submitted("C")
         await harness.told("A", *refused("A"))
         assert active() == ["B"]
-        assert harness.supervisor.snapshot().trouble is not None
+        assert harness.supervisor.snapshot().obstacle is not None
         assert "it is tried again at" in harness.supervisor.why(harness.task("A")).facts[0]
         await harness.told("B", *refused("B"))
         assert active() == []
@@ -619,3 +620,50 @@ async def test_after_a_refusal_of_the_account_one_task_tries_it_again_and_its_su
         await harness.told(again, events.RunStarted(at=harness.now, folder=f"agents/{attempt}", pid=9), done)
         assert len(active()) == 2
         assert harness.supervisor.snapshot().trouble is None
+
+
+async def test_a_program_that_starts_for_no_task_holds_all_blocks_none_and_is_tried_by_one_at_a_time(
+    tmp_path: Path,
+) -> None:
+    complaint = "the agent ended with exit code 1 without a result: error: unknown option '--effort'"
+
+    async def fail(name: str) -> None:
+        attempt = harness.task(name).agent.attempt
+        started = events.RunStarted(at=harness.now, folder=f"agents/{attempt}", pid=8)
+        await harness.told(name, started, events.AgentExited(at=harness.now, attempt=attempt, reason=complaint, code=1))
+
+    async def wait(minutes: float) -> list[str]:
+        harness.now += timedelta(minutes=minutes)
+        for _ in range(2):
+            harness.supervisor.check_clock()
+            harness.inbox.wake()
+            await harness.settled()
+        return [task.id for task in harness.supervisor.tasks.values() if task.holds_slot]
+
+    async with at_work(tmp_path, Capacity(places=1)) as harness:
+        await harness.with_agent("A")
+        for _ in range(3):
+            await fail("A")
+            await wait(10)
+        assert (harness.task("A").status, harness.task("A").agent.attempt) == (TaskStatus.BLOCKED, 3)
+        await harness.with_agent("B")
+        await harness.submitted("C")
+        await fail("B")
+        assert await wait(0) == []
+        assert [task.status for task in harness.supervisor.tasks.values()] == ["in_progress", "in_progress", "pending"]
+        assert [notice.kind for task in harness.supervisor.tasks.values() for notice in task.notices] == [
+            "blocked", "installation_broken",
+        ]  # fmt: skip
+        for name in ("A", "B", "C"):
+            assert harness.supervisor.why(harness.task(name)).facts[0].startswith(f"agents cannot work: {complaint}")
+        assert await wait(6) == ["C"], "it has not met the fault, which may be the others' own"
+        await harness.told(
+            "C", events.CommandFailed(at=harness.now, command=harness.hands.asked[-1][1], reason="no disk")
+        )
+        assert await wait(0) == ["A"]
+        await fail("A")
+        assert (await wait(9), await wait(2)) == ([], ["B"])
+        session = events.SessionStarted(at=harness.now, attempt=harness.task("B").agent.attempt, session_id="s")
+        await harness.told("B", events.RunStarted(at=harness.now, folder=f"agents/{session.attempt}", pid=9), session)
+        assert harness.supervisor.snapshot().trouble is None
+        assert [harness.task(name).budgets["agent_retries"].used for name in ("A", "B")] == [0, 0]

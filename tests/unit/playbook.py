@@ -21,6 +21,7 @@ from orchestrator.core.events.agent_messages import AgentError, DependencyType
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
+from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
@@ -492,6 +493,11 @@ def thawed(task: Task, at: datetime) -> events.Event:
 def alarm(task: Task, at: datetime) -> events.Event:
     """An alarm rang, possibly early."""
     return events.AlarmRang(at=at)
+
+
+def checkpoint_of(reason: Reason, *uncommitted: str) -> Happening:
+    """A checkpoint was saved for a reason."""
+    return lambda task, at: events.CheckpointSaved(at=at, number=task.seq, reason=reason, uncommitted=uncommitted)
 
 
 def checkpoint(task: Task, at: datetime) -> events.Event:

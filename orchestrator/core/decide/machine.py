@@ -20,8 +20,10 @@ free again.
 """
 
 import fnmatch
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import assert_never
 
 from orchestrator.core.decide import (
@@ -40,12 +42,18 @@ from orchestrator.core.events import events
 from orchestrator.core.events.commands import Command
 from orchestrator.core.task import guards
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
+from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.checks import with_result
 from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.progress import Budget, StageFacts, StageRecord, Step
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
+
+STOPPED: Mapping[Reason, str] = MappingProxyType(
+    {Reason.LIMIT: "token_limit", Reason.USER: "manual_stop", Reason.FREEZE: "manual_stop"}
+)
+"""Why work on a step was stopped, in the words of its checkpoint, by the reason of the task's."""
 
 
 def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[Command, ...]]:
@@ -89,7 +97,7 @@ def decide(
         return task, ()
     transitions.require_legal(task, after)
     if after.failures is not task.failures:
-        after = outcomes.name_plan_steps(pipeline, after)
+        after = outcomes.name_related(pipeline, task, after)
     after = replace(_hold_turn(allowance, task, after, event.at), seq=task.seq + 1, updated_at=event.at)
     owed = obligations(pipeline, after)
     before = () if isinstance(event, events.DaemonStarted) else obligations(pipeline, task)
@@ -148,12 +156,12 @@ def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
         case events.AlarmRang():
             return _on_alarm(pipeline, task, event)
         case events.CheckpointSaved():
-            return replace(task, agent=replace(task.agent, last_saved=event.at))
+            return _on_checkpoint(task, event)
         case events.OperationRequested():
             return state_operations.apply_operation(pipeline, task, event)
         case events.LoginMissed():
-            key = f"login-{task.seq}"
-            return pausing.add_notice(task, NoticeKind.LOGIN_MISSING, event.reason, event.at, key)
+            kind = NoticeKind.INSTALLATION_BROKEN if event.blames_installation else NoticeKind.LOGIN_MISSING
+            return pausing.add_notice(task, kind, event.reason, event.at, f"login-{task.seq}")
         case events.PersonTold():
             return replace(task, notices=tuple(notice for notice in task.notices if notice.key != event.key))
         case _:
@@ -269,6 +277,15 @@ def _on_command_failure(pipeline: Pipeline, task: Task, event: events.CommandFai
     if not task.is_active or event.command not in obligations(pipeline, task):
         return task
     return outcomes.block(task, event.reason, event.at)
+
+
+def _on_checkpoint(task: Task, event: events.CheckpointSaved) -> Task:
+    """Return the task with the checkpoint noted, at its present step too while the work on that is stopped."""
+    task = replace(task, agent=replace(task.agent, last_saved=event.at))
+    why = STOPPED.get(event.reason) if event.reason else None
+    if why is None or not task.is_paused:
+        return task
+    return replace(task, steps=plan.note_stop(task.steps, task.agent.turn.step, why, event.uncommitted, event.at))
 
 
 def _with_run_state(task: Task, folder: str, process: ProcessState) -> Task:

@@ -11,9 +11,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from orchestrator.core.events.events import Event
+from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint, superseded_checkpoints
 from orchestrator.core.task.task import Task, TaskStatus
-from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.formats.codec import stamp
 from orchestrator.formats.patch import difference
 from orchestrator.storage.journal import line_of

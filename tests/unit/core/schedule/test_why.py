@@ -179,6 +179,19 @@ def test_an_active_task_states_its_recent_problems() -> None:
     )
 
 
+def test_an_active_task_states_which_of_its_tools_has_run_for_how_long() -> None:
+    def running(seconds: float, tools: int = 1, name: str = "Bash") -> tuple[str, ...]:
+        task, since = at_work(), START - timedelta(seconds=seconds)
+        turn = replace(task.agent.turn, open_tools=tools, tool=name, tool_since=since)
+        return said(replace(task, agent=replace(task.agent, turn=turn)))[0][1:]
+
+    assert running(59) == ()
+    assert running(60) == ("Bash has run for 1 minute",)
+    assert running(12 * 60 + 30) == ("Bash has run for 12 minutes",)
+    assert running(600, tools=3, name="Task") == ("Task has run for 10 minutes, with 2 more tools",)
+    assert running(600, name="") == ("a tool has run for 10 minutes",)
+
+
 def test_a_blocked_task_states_why_and_what_a_user_can_do() -> None:
     task = replace(at_work(), status=TaskStatus.BLOCKED, block_reason="no disk")
     assert said(task) == (("no disk",), f"look at {FOLDER}, then orchestrator retry {a_task().id}, or cancel it")
