@@ -240,7 +240,7 @@ def _checkpoint_running(daemon: Daemon) -> None:
 
 async def _save_all(daemon: Daemon) -> None:
     """Stop admission, and save what can be saved in time; recovery does not depend on it."""
-    daemon.supervisor.drain()
+    daemon.supervisor.control.drain()
     for task in daemon.supervisor.tasks.values():
         if task.is_active:
             daemon.executor.checkpoint(task, Reason.STOP)
@@ -275,8 +275,8 @@ def _status(daemon: Daemon) -> str:
     tasks = list(daemon.supervisor.tasks.values())
     active = sum(task.holds_slot for task in tasks)
     paused = sum(bool(task.is_paused) and not task.wants_slot for task in tasks)
-    pressure = f"; {daemon.supervisor.capacity.pressure}" if daemon.supervisor.capacity.pressure else ""
-    draining = "; draining" if daemon.supervisor.capacity.draining else ""
+    pressure = f"; {daemon.supervisor.control.capacity.pressure}" if daemon.supervisor.control.capacity.pressure else ""
+    draining = "; draining" if daemon.supervisor.control.capacity.draining else ""
     return f"{active} active, {len(waiting_queue(tasks))} queued, {paused} paused{pressure}{draining}"
 
 

@@ -240,7 +240,7 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
 
     def adopt(changed: Settings) -> None:
         supervisor.shared.try_again()
-        supervisor.set_capacity(changed.capacity())
+        supervisor.control.set_capacity(changed.capacity())
 
     base.settings.on_change(adopt)
     return supervisor

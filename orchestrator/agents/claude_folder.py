@@ -14,6 +14,7 @@ replaces the file by rename. It makes a second lock beside that folder, and does
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -114,7 +115,8 @@ class ClaudeFolder:
                     return
                 copy = target / path.relative_to(self.users.path)
                 make_private(copy.parent)
-                shutil.copy(path, copy)
+                shutil.copyfile(path, copy)
+                copy.chmod(0o600 | path.stat().st_mode & stat.S_IXUSR)  # a skill may have scripts
 
     def _settings(self) -> Iterator[Path]:
         """Yield the files to copy; links are followed, because dotfiles are often kept elsewhere."""

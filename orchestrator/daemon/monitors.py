@@ -38,7 +38,7 @@ class ResourceMonitor:
     def check(self) -> None:
         """Read the machine once. Raises OSError when the data folder is gone."""
         self._shortage = judge(read_resources(self._data_dir), self.floors, self._shortage)
-        self._supervisor.update_pressure(self._shortage)
+        self._supervisor.control.update_pressure(self._shortage)
 
 
 def read_resources(data_dir: Path) -> ResourceReading:

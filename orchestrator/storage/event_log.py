@@ -84,7 +84,7 @@ class FolderEventLog:
         line = parsed(raw)
         if line is None and not self._files.path_of(entry.task).exists():
             reason = f"{entry.task} was deleted, and its events with it"
-            return EventGap(number=entry.number, reason=reason, deleted=True), len(raw)
+            return EventGap(number=entry.number, reason=reason, deleted=True), 0
         if line is None or (line.get("task_id"), line.get("seq")) != (entry.task, entry.seq):
             gap = EventGap(number=entry.number, reason=f"the journal of {entry.task} has lost decision {entry.seq}")
             return gap, len(raw)

@@ -39,7 +39,6 @@ from orchestrator.core.events.events import (
 )
 from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
-from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
 from orchestrator.core.schedule.trouble import TroubleKind
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
@@ -49,6 +48,7 @@ from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.formats.table import DefinitionError
 from orchestrator.storage.records import ForeignEdit
+from orchestrator.supervisor.admission_control import AdmissionControl
 from orchestrator.supervisor.inbox import (
     AgentsChecked,
     Inbox,
@@ -81,14 +81,13 @@ class Supervisor:
         self.tasks: dict[str, Task] = {}
         self.ended: dict[str, TaskStatus] = {}
         self.unreadable = UnreadableTasks(self.tasks, self.ended, store, executor)
-        self.capacity = capacity
         self.shared = SharedState()
+        self.control = AdmissionControl(capacity, self.tasks, self.shared, inbox, lookups.clock)
         self.decisions = self.commands = 0
         self._store, self._executor, self._inbox, self._lookups = store, executor, inbox, lookups
         self._clock = lookups.clock
         self._with_telemetry: set[str] = set()
         self._seen = LiveTasks()
-        self._short_of: ShortOf | None = None
         self._listeners: list[Callable[[Task, Event], None]] = []
 
     async def run(self) -> None:
@@ -145,7 +144,8 @@ class Supervisor:
         now, tasks = self._clock(), tuple(self.tasks.values())
         if tasks != self._seen:
             self._seen = LiveTasks(tasks)
-        capacity, busy, paused_by = self.capacity, self.capacity.busy or self.shared.unchecked, self.shared.paused_by
+        capacity, paused_by = self.control.capacity, self.shared.paused_by
+        busy = capacity.busy or self.shared.unchecked
         if busy != capacity.busy or paused_by != capacity.paused_by:
             capacity = replace(capacity, busy=busy, paused_by=paused_by)
         trouble = self.shared.trouble(now)
@@ -161,23 +161,6 @@ class Supervisor:
             trouble=trouble,
             model_of=self._lookups.model_of,
         )
-
-    def update_pressure(self, shortage: Shortage | None) -> None:
-        """Pause tasks while the machine is short of a resource, and resume them when it no longer is."""
-        reason = shortage.reason if shortage else None
-        holds_all = shortage is not None and shortage.kind is not ShortOf.LOAD
-        if (shortage and shortage.kind) != self._short_of:
-            log.warning("pressure_changed", reason=reason)
-        self._short_of = shortage.kind if shortage else None
-        self.capacity = replace(
-            self.capacity, pressure=reason if holds_all else None, busy=None if holds_all else reason
-        )
-        now = self._clock()
-        for task_id in tasks_to_freeze(shortage, self.tasks.values()):
-            self._inbox.post(task_id, PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason=reason or ""))
-        for task_id in tasks_to_release(shortage, self.tasks.values()):
-            self._inbox.post(task_id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
-        self._inbox.wake()
 
     def forget_limits(self, window: str | None, by: str) -> None:
         """Forget that one usage window, or any, is used up; tasks that reached this limit try again."""
@@ -212,38 +195,6 @@ class Supervisor:
             told, self.shared.unannounced = self.shared.unannounced, None
             is_broken = told.kind is TroubleKind.INSTALLATION
             self._apply(waiting, LoginMissed(at=snapshot.now, reason=told.reason, blames_installation=is_broken))
-
-    def set_capacity(self, capacity: Capacity) -> None:
-        """Schedule with another capacity from now on; tasks beyond it continue."""
-        self.capacity = replace(
-            capacity, pressure=self.capacity.pressure, busy=self.capacity.busy, draining=self.capacity.draining
-        )
-        self._inbox.wake()
-
-    def drain(self) -> None:
-        """Admit no more tasks."""
-        self.capacity = replace(self.capacity, draining=True)
-
-    def pause_all(self, by: str) -> None:
-        """Start tasks that are submitted from now on paused, also after a restart, until `resume_admission`."""
-        self.shared.pause(by)
-        self._inbox.wake()
-
-    def stop_agents(self) -> None:
-        """Admit no more tasks and end every agent, keeping its session; the next start resumes them all."""
-        self.drain()
-        now = self._clock()
-        for task_id in self.tasks:
-            drained = PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason="drained", park=True)
-            self._inbox.post(task_id, drained)
-
-    def resume_admission(self) -> None:
-        """Admit tasks again after a drain, a pause of all or a refused account; resume what the drain stopped."""
-        self.capacity = replace(self.capacity, draining=False)
-        self.shared.resume()
-        for task_id in () if self.capacity.pressure else tasks_to_release(None, self.tasks.values()):
-            self._inbox.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.PRESSURE))
-        self._inbox.wake()
 
     def flush_telemetry(self) -> None:
         """Store telemetry, which no decision covers; what cannot be written now is written later."""
@@ -395,5 +346,5 @@ class Supervisor:
             self._with_telemetry.add(task_id)
             if task.next_action is NextAction.TURN and not task.is_paused and cap_reached(task):
                 self._inbox.post(task_id, AlarmRang(at=self._clock()))
-            elif task.agent.turn != before and self.capacity.day != NO_CAPS:
+            elif task.agent.turn != before and self.control.capacity.day != NO_CAPS:
                 self._inbox.wake()

@@ -454,7 +454,7 @@ async def test_a_request_that_grows_too_large_in_transfer_is_refused_as_such(cli
 
 async def test_the_daemon_is_ready_until_it_stops(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
     assert (await client.get("/readyz")).status_code == 200
-    daemon.supervisor.capacity = Capacity(draining=True)
+    daemon.supervisor.control.capacity = Capacity(draining=True)
     assert (await client.get("/readyz")).status_code == 503
     assert (await client.get("/healthz")).status_code == 200
 

@@ -153,6 +153,7 @@ def with_new_fields(document: Json) -> Json:
     return {
         **document,
         "states": states,
+        "publication": {**document["publication"], "look_due": None},
         "check_options": {name: {**option, "network": True} for name, option in options.items()},
         "pipeline_digest": "",
         "retry_of": None,

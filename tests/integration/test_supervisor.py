@@ -291,7 +291,7 @@ async def test_a_turn_beyond_the_daily_budget_is_ended_and_resumed_on_the_next_d
     async with at_work(tmp_path, Capacity(day=Caps(tokens=1000))) as harness:
         await harness.with_agent("A")
         harness.inbox.note("A", 1, lambda agent: replace(agent, turn=replace(agent.turn, tokens=1200)))
-        harness.supervisor.update_pressure(None)
+        harness.supervisor.control.update_pressure(None)
         await harness.settled()
         assert "InterruptTurn" in harness.hands.names("A")
         ended = events.TurnFinished(
@@ -319,7 +319,7 @@ async def test_places_are_assigned_by_priority_and_then_by_age(tmp_path: Path) -
                 task, timing=Timing(created_at=born), schedule=Schedule(priority=priority)
             ))  # fmt: skip
         assert not harness.hands.asked
-        harness.supervisor.capacity = Capacity(places=1)
+        harness.supervisor.control.capacity = Capacity(places=1)
         started: list[str] = []
         for _ in range(4):
             harness.supervisor.check_clock()
@@ -371,16 +371,16 @@ async def test_a_task_starts_after_its_predecessors_and_not_before_its_time(tmp_
 async def test_pressure_freezes_running_tasks_and_pauses_waiting_ones_until_it_is_over(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(places=2)) as harness:
         await harness.with_agent("A")
-        harness.supervisor.update_pressure(short_of_disk("only 1.0 GiB are free"))
-        harness.supervisor.update_pressure(short_of_disk("only 0.9 GiB are free"))
+        harness.supervisor.control.update_pressure(short_of_disk("only 1.0 GiB are free"))
+        harness.supervisor.control.update_pressure(short_of_disk("only 0.9 GiB are free"))
         await harness.settled()
         assert harness.hands.names("A")[-1] == "FreezeRun"
         assert harness.task("A").agent.blocked_by is PauseReason.PRESSURE
-        assert harness.supervisor.capacity.pressure == "only 0.9 GiB are free"
+        assert harness.supervisor.control.capacity.pressure == "only 0.9 GiB are free"
         await harness.told("A", events.RunFrozen(at=START, folder="agents/1", stopped=(7,)))
         await harness.submitted("B")
         assert harness.task("B").status is TaskStatus.PENDING
-        harness.supervisor.update_pressure(None)
+        harness.supervisor.control.update_pressure(None)
         await harness.settled()
         assert harness.hands.names("A")[-1] == "ThawRun"
         assert harness.task("B").status is TaskStatus.IN_PROGRESS
@@ -406,8 +406,8 @@ async def test_a_users_pause_outlasts_pressure(tmp_path: Path) -> None:
     async with at_work(tmp_path) as harness:
         await harness.with_agent("A")
         await harness.inbox.request("A", events.PauseRequested(at=START))
-        harness.supervisor.update_pressure(short_of_disk("no room"))
-        harness.supervisor.update_pressure(None)
+        harness.supervisor.control.update_pressure(short_of_disk("no room"))
+        harness.supervisor.control.update_pressure(None)
         await harness.settled()
         assert (harness.task("A").agent.status, harness.task("A").agent.blocked_by) == (
             AgentStatus.PAUSED,
@@ -451,7 +451,7 @@ async def test_users_are_notified_once_of_each_missing_login_by_a_task_that_wait
 
 async def test_a_draining_daemon_admits_nothing(tmp_path: Path) -> None:
     async with at_work(tmp_path) as harness:
-        harness.supervisor.drain()
+        harness.supervisor.control.drain()
         await harness.submitted("A")
         assert harness.task("A").status is TaskStatus.PENDING
 

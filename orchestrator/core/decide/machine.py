@@ -353,7 +353,7 @@ def _alarm_while_paused(task: Task, at: datetime) -> Task:
         retry_at = task.retry_at if task.next_action is NextAction.RETRY else None
         return pausing.unpause(replace(task, retry_at=retry_at))
     if task.waits_for_merge and task.retry_at and at >= task.retry_at:
-        return replace(task, retry_at=None)
+        return publishing.look_again(task, at)
     run = task.run
     if run is not None and run.process is ProcessState.FROZEN and run.park_at and at >= run.park_at:
         return pausing.park(task)

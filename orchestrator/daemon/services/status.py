@@ -87,7 +87,7 @@ class StatusService:
 
     def is_draining(self) -> bool:
         """Return whether the daemon admits no more tasks because it stops."""
-        return self.supervisor.capacity.draining
+        return self.supervisor.control.capacity.draining
 
     def trouble(self) -> Trouble | None:
         """Return why agents cannot work."""
