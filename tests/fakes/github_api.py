@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import list_of, object_of, text_of
+from tests.fakes import github_schema
 from tests.fakes.forge_server import REPO, Answer, Asked, ForgeServer, Job, Opinion, Pull, Said
 from tests.fakes.github_description import completed, objections
 
@@ -195,6 +196,7 @@ ROUTES: list[tuple[str, str, Handler]] = [
 
 def _graphql(forge: ForgeServer, body: JsonObject) -> Answer:
     query, variables = text_of(body["query"], 10_000), object_of(body.get("variables"))
+    forge.objections += github_schema.objections(query, variables)
     repository: JsonObject = {}
     if "repository(" in query and f"{variables['owner']}/{variables['name']}" != REPO:
         error: JsonObject = {"type": "NOT_FOUND", "message": "Could not resolve to a Repository"}
@@ -209,7 +211,9 @@ def _graphql(forge: ForgeServer, body: JsonObject) -> Answer:
         repository = {"object": {"statusCheckRollup": rollup}}
     elif "mergeStateStatus" in query:
         repository = {"pullRequest": _state(forge, forge.pull(variables["number"]))}
-    return Answer(body={"data": {"viewer": {"login": forge.viewer}, "repository": repository}})
+    data: JsonObject = {"repository": repository} if repository else {"viewer": {"login": forge.viewer}}
+    forge.objections += github_schema.answer_objections(query, data)
+    return Answer(body={"data": data})
 
 
 def _connection(rows: list[JsonObject], variables: JsonObject) -> JsonObject:
