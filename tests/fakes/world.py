@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
 from orchestrator.core.decide import machine
+from orchestrator.core.events import child_events, events, publish_events
 from orchestrator.core.events import commands as do
-from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.task.checks import CheckResult, Verdict
@@ -130,6 +130,14 @@ class World:
             case do.PostReport():
                 self._leaves("report")
                 return [publish_events.ReportPosted(at=at, url="https://tickets.example/1")]
+            case do.JoinParent():
+                return [events.BranchDelivered(at=at, branch=task.source.branch, commit=command.commit)]
+            case do.SubmitChildren():
+                return [child_events.ChildrenSubmitted(at=at, tasks=tuple(one.task for one in command.children))]
+            case do.FollowChildren():
+                return [child_events.ChildEnded(at=at, task=one, completed=True) for one in command.tasks]
+            case do.CancelChildren():
+                return [child_events.ChildEnded(at=at, task=one, completed=False) for one in command.tasks]
             case do.WakeAt():
                 return [events.AlarmRang(at=max(at, command.at))] if task.retry_at else []
             case _:

@@ -18,10 +18,12 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.events.agent_messages import AgentError, DependencyType
+from orchestrator.core.events.child_events import ChildEnded, ChildrenSubmitted
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.core.task.children import ChildStatus
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.pipeline import Pipeline
@@ -167,6 +169,14 @@ def said(command: do.Command, now: datetime) -> str:  # noqa: C901, PLR0912 - on
             return f"tag {command.version}"
         case do.PostReport():
             return f"post the report of {command.stage}"
+        case do.JoinParent():
+            return f"join {command.commit[:2]} to {command.parent}"
+        case do.SubmitChildren():
+            return f"submit {' '.join(child.task for child in command.children)}"
+        case do.FollowChildren():
+            return f"await {' '.join(command.tasks)}"
+        case do.CancelChildren():
+            return f"cancel {' '.join(command.tasks)}"
         case do.WakeAt():
             return f"wake in {(command.at - now).total_seconds():.0f} s"
         case _:
@@ -507,6 +517,26 @@ def cancel(task: Task, at: datetime) -> events.Event:
     return events.CancelRequested(at=at)
 
 
+def planned(task: Task) -> tuple[str, ...]:
+    """Return the ids of the children that are no tasks yet."""
+    return tuple(child.task for child in task.children if child.status is ChildStatus.PLANNED)
+
+
+def live(task: Task) -> tuple[str, ...]:
+    """Return the ids of the children that are tasks and have not ended."""
+    return tuple(child.task for child in task.children if child.status.is_live)
+
+
+def children_submitted(task: Task, at: datetime) -> events.Event:
+    """Every planned child is a task now."""
+    return ChildrenSubmitted(at=at, tasks=planned(task))
+
+
+def child_ended(child: str, failure: str = "") -> Happening:
+    """A child was completed, or failed for a reason."""
+    return lambda _, at: ChildEnded(at=at, task=child, completed=not failure, reason=failure)
+
+
 PUBLISHED: Mapping[str, Happening] = {"release": prepared, "review_only": posted()}
 """How the work of the last stage is published, by pipeline."""
 
@@ -544,6 +574,8 @@ def answer(task: Task, at: datetime) -> events.Event:  # noqa: C901, PLR0912 - o
             return released(task, at)
         case NextAction.NOTHING:
             return exited(task, at)
+        case NextAction.CHILDREN:
+            return children_submitted(task, at) if planned(task) else child_ended(live(task)[0])(task, at)
         case _:
             assert_never(task.next_action)
 

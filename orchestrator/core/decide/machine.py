@@ -5,7 +5,8 @@ Everything that changes a task goes through here, one event at a time. An event 
 happened; this module never reads a clock, a file or a process.
 
 Each event has one handler, which returns the task afterwards. Events of an agent's turn are handled in turns.py,
-requests of people in requests.py, state operations in state_operations.py, publishing in publishing.py, the rest here.
+requests of people in requests.py, state operations in state_operations.py, publishing in publishing.py, children in
+children.py, the rest here.
 lifecycle.py moves a task along its pipeline, pausing.py pauses and resumes it. Handlers issue no commands.
 obligations.py derives from a state what should be under way, and `decide` returns what became owed by this decision.
 After `DaemonStarted` it returns everything that is owed; recovery needs nothing else.
@@ -25,6 +26,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from orchestrator.core.decide import (
+    children,
     lifecycle,
     outcomes,
     pausing,
@@ -37,6 +39,7 @@ from orchestrator.core.decide import (
 )
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.events import events
+from orchestrator.core.events.child_events import ChildEvent
 from orchestrator.core.events.commands import Command
 from orchestrator.core.task import guards
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
@@ -101,6 +104,8 @@ def _hold_turn(allowance: Allowance, before: Task, after: Task, at: datetime) ->
 def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa: C901, PLR0912 - one line per event
     if isinstance(event, events.TurnEvent):
         return turns.apply_turn_event(pipeline, task, event)
+    if isinstance(event, ChildEvent):
+        return children.apply_child_event(pipeline, task, event)
     if isinstance(event, events.DeliveryEvent):
         return publishing.apply_publish_event(pipeline, task, event)
     if isinstance(event, events.Request):
@@ -175,7 +180,9 @@ def _on_workspace(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) 
         return replace(task)  # an equal task, but not the same: that it was restored is on record
     if task.next_action is not NextAction.WORKSPACE:
         return task
-    task = replace(task, source=replace(task.source, worktree=event.worktree, branch=event.branch, head=event.head))
+    base = event.base or task.source.base_commit
+    source = replace(task.source, worktree=event.worktree, branch=event.branch, head=event.head, base_commit=base)
+    task = replace(task, source=source)
     return lifecycle.enter_stage(pipeline, task, task.stage, event.at)
 
 
@@ -200,6 +207,7 @@ def _on_gate(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
         task,
         stages={**task.stages, task.stage: replace(record, artifacts=artifacts, digest=evidence.digest)},
         steps=_plan_steps(pipeline, task, evidence),
+        children=children.planned(pipeline, task, evidence),
     )
     task = _count_drafts(pipeline, task, evidence)
     return stage.work.judge(pipeline, task, evidence, event.at)

@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from orchestrator.core.events.agent_messages import AgentError
+from orchestrator.core.events.child_events import ChildEvent
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.operations import Operation
 from orchestrator.core.events.publish_events import BaseEvent, PublishEvent
@@ -54,11 +55,15 @@ class TaskAdmitted(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceReady(BaseEvent):
-    """The task's own branch is checked out in its worktree; `restored_from` says what a lost one was made from."""
+    """The task's own branch is checked out in its worktree; `restored_from` says what a lost one was made from.
+
+    `base` is the commit that a child begins from: its parent's when the child starts, not when it was submitted.
+    """
 
     worktree: str
     branch: str
     head: str
+    base: str = ""
     restored_from: str = ""
 
 
@@ -368,6 +373,7 @@ Event = (
     TurnEvent
     | Request
     | DeliveryEvent
+    | ChildEvent
     | TaskSubmitted
     | DaemonStarted
     | TaskAdmitted

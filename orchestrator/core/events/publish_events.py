@@ -58,6 +58,18 @@ class MergeRefused(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BranchReplayed(BaseEvent):
+    """The parent's branch had moved on: the work was put on top of it, as `commit`. `onto` is the parent's commit.
+
+    With `conflicts`, the files that both sides changed, nothing was moved.
+    """
+
+    onto: str
+    commit: str | None = None
+    conflicts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasePrepared(BaseEvent):
     """The changelog of a version is committed."""
 
@@ -81,6 +93,13 @@ class ReportPosted(BaseEvent):
 
 
 PublishEvent = (
-    PullRequestOpened | PullRequestSeen | PullRequestMerged | MergeRefused | ReleasePrepared | Released | ReportPosted
+    BranchReplayed
+    | PullRequestOpened
+    | PullRequestSeen
+    | PullRequestMerged
+    | MergeRefused
+    | ReleasePrepared
+    | Released
+    | ReportPosted
 )
 """Whatever can happen to a change after it left this machine."""

@@ -308,4 +308,6 @@ def _is_early(task: Task, snapshot: SchedulerSnapshot) -> bool:
 
 
 def _unfinished_dependencies(task: Task, snapshot: SchedulerSnapshot) -> list[str]:
+    if task.schedule.after_any_end:
+        return [other for other in task.schedule.after if other not in snapshot.ended]
     return [other for other in task.schedule.after if snapshot.ended.get(other) is not TaskStatus.COMPLETED]

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run, Setbacks, TurnProgress
 from orchestrator.core.task.budget import NO_SPENDING, TaskSpending
 from orchestrator.core.task.checks import NOT_EVALUATED, Evaluation
+from orchestrator.core.task.children import Child
 from orchestrator.core.task.failures import FailureLog
 from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.progress import Budget, StageRecord, StageStatus, Step, StepStatus
@@ -71,6 +72,7 @@ class NextAction(StrEnum):
     STOP = "stop"
     RETRY = "retry"
     CHECKS = "checks"
+    CHILDREN = "children"
     DELIVERY = "delivery"
     PUBLISH = "publish"
     MERGE = "merge"
@@ -99,10 +101,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When the task may start: its priority, the tasks that must be completed before, and the earliest time."""
+    """When the task may start: its priority, the tasks that must be completed before, and the earliest time.
+
+    With `after_any_end` those tasks only have to have ended.
+    """
 
     priority: Priority = Priority.NORMAL
     after: tuple[str, ...] = ()
+    after_any_end: bool = False
     start_at: datetime | None = None
 
 
@@ -130,7 +136,8 @@ class Task:
 
     `seq` counts the decisions, `updated_at` is when the last one was taken. `retry_at` is when the next action is due.
     `feedback` is what the agent's last turn lacks; its next turn repeats it. `requested_changes` is what reviewers ask
-    for beyond the ticket; every agent gets it until the work is back at the reviewed stage.
+    for beyond the ticket; every agent gets it until the work is back at the reviewed stage. `parent` is the id of the
+    task whose child this one is.
     """
 
     id: str
@@ -149,6 +156,8 @@ class Task:
     stage: str = ""
     stages: Mapping[str, StageRecord] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
+    parent: str | None = None
+    children: tuple[Child, ...] = ()
     next_action: NextAction = NextAction.ADMISSION
     retry_at: datetime | None = None
     feedback: tuple[str, ...] = ()
@@ -196,6 +205,16 @@ class Task:
         """Whether the task waits for its pull request, and not for a review of one of its stages."""
         here = any(request.draft.subject in (Subject.STAGE, Subject.RELEASE) for request in self.pending_requests)
         return self.status is TaskStatus.REVIEW and self.publication.number is not None and not here
+
+    @property
+    def waits_for_children(self) -> bool:
+        """Whether the task waits until its children have ended."""
+        return self.next_action is NextAction.CHILDREN
+
+    @property
+    def has_live_children(self) -> bool:
+        """Whether a child of the task is a task that has not ended."""
+        return any(child.status.is_live for child in self.children)
 
     @property
     def waits_for_service(self) -> bool:

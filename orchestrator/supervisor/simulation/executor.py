@@ -4,19 +4,24 @@ Commands of one task are carried out in order, as the real dispatcher does it; o
 the others. What is in flight when the daemon dies is lost with it, whether its effect has happened or not.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
+from orchestrator.core.decide import children
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Limit
+from orchestrator.core.events.child_events import ChildrenSubmitted
+from orchestrator.core.events.publish_events import BranchReplayed
 from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import Task
 from orchestrator.supervisor.inbox import Inbox
+from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.simulation.agents import AgentTree, SimulatedLine, SimulatedProgress
 from orchestrator.supervisor.simulation.memory import FaultInjector
 from orchestrator.supervisor.simulation.trees import CheckTree, SimulatedTree
@@ -32,14 +37,22 @@ class _Reader:
     lines: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedMachine:
+    """What a daemon process finds when it starts; `stored` is every task on its disk."""
+
+    world: World
+    faults: FaultInjector
+    stored: Mapping[str, Task]
+    lookups: TaskLookups
+
+
 class SimulatedExecutor:
     """Executes the commands of one daemon process, from its start to its crash; `has_news` is set with every event."""
 
     def __init__(
         self,
-        world: World,
-        faults: FaultInjector,
-        model_of: Callable[[Task], str],
+        machine: SimulatedMachine,
         inbox: Inbox,
         on_command: Callable[[Task, do.Command], None],
     ) -> None:
@@ -47,13 +60,14 @@ class SimulatedExecutor:
         self.abandoned: list[str] = []
         self.alarms: dict[str, ScheduledCall] = {}
         self.in_flight: Counter[str] = Counter()
-        self._world, self._faults, self._model_of, self._on_command = world, faults, model_of, on_command
+        self._world, self._faults, self._on_command = machine.world, machine.faults, on_command
+        self._stored, self._lookups = machine.stored, machine.lookups
         self._inbox = inbox
         self._crashed = False
         self._ready_at: dict[str, datetime] = {}
         self._readers: dict[tuple[str, str], _Reader] = {}
         self._checkpoints: Counter[str] = Counter()
-        world.on_change = lambda tree: self._schedule(tree.task_id, 0.1, lambda: self._read(tree))
+        machine.world.on_change = lambda tree: self._schedule(tree.task_id, 0.1, lambda: self._read(tree))
 
     def crash(self) -> None:
         """Drop everything that is in flight."""
@@ -147,7 +161,7 @@ class SimulatedExecutor:
             case do.PrepareWorkspace():
                 self._prepare(task, command)
             case do.StartAgent():
-                world.start_agent(task, command, self._model_of(task))
+                world.start_agent(task, command, self._lookups.model_of(task))
                 self._started(task, f"agents/{command.attempt}")
             case do.RunCheck():
                 world.start_check(task, command)
@@ -181,6 +195,18 @@ class SimulatedExecutor:
                 | do.PostReport()
             ):
                 self._report(task, world.forge.execute(task.id, command))
+            case do.JoinParent():
+                self._join(task, command)
+            case do.SubmitChildren():
+                self._submit_children(task, command)
+            case do.FollowChildren():
+                for name in command.tasks:
+                    child = self._stored.get(name)
+                    if child is None or child.status.is_final:
+                        self._post(task.id, children.end_of(child, name, self._now))
+            case do.CancelChildren():
+                for name in command.tasks:
+                    self._post(name, events.CancelRequested(at=self._now, by=task.id))
             case do.TellPerson():
                 world.notify(task.id, command.notice.key)
                 self._report(task, lambda at: events.PersonTold(at=at, key=command.notice.key))
@@ -189,11 +215,31 @@ class SimulatedExecutor:
             case _:
                 assert_never(command)
 
+    def _submit_children(self, task: Task, command: do.SubmitChildren) -> None:
+        stage = self._lookups.pipeline_of(task).stage(task.stage)
+        for child in command.children:
+            if child.task not in self._stored:
+                made = children.task_of(task, stage, child, self._now)
+                event = events.TaskSubmitted(at=self._now, task=made, by=task.id)
+                self._inbox.send(made.id, event).add_done_callback(_ignore)
+        self._report(task, lambda at: ChildrenSubmitted(at=at, tasks=tuple(one.task for one in command.children)))
+
+    def _join(self, task: Task, command: do.JoinParent) -> None:
+        replayed = self._world.join(task, command)
+        if replayed is not None:
+            conflicts = ("src/both.py",) if self._world.rng.random() < self._world.probabilities.command_fails else ()
+            commit = None if conflicts else replayed
+            self._report(task, lambda at: BranchReplayed(at=at, onto="d" * 40, commit=commit, conflicts=conflicts))
+            return
+        branch = task.source.branch
+        self._report(task, lambda at: events.BranchDelivered(at=at, branch=branch, commit=command.commit))
+
     def _prepare(self, task: Task, command: do.PrepareWorkspace) -> None:
         if self._world.rng.random() < self._world.probabilities.command_fails:
             reason = "the repository cannot be cloned"
             self._report(task, lambda at: events.CommandFailed(at=at, command=command, reason=reason))
             return
+        self._world.begin_on_parent(task)
         self._report(
             task,
             lambda at: events.WorkspaceReady(
@@ -312,3 +358,9 @@ class SimulatedExecutor:
             name = tree.name if isinstance(tree, CheckTree) else ""
             ended = events.CheckFinished(at=self._now, folder=folder, name=name, result=result)
         self._post(task_id, ended)
+
+
+def _ignore(answer: "asyncio.Future[Task]") -> None:
+    """Read a refusal, so that it is not reported: the parent no longer waits for its children."""
+    if not answer.cancelled():
+        answer.exception()
