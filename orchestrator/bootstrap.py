@@ -23,14 +23,14 @@ import structlog
 from orchestrator.core.schedule.admission import waiting_queue
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.daemon.monitors import LOGIN_UNKNOWN, watch_login
+from orchestrator.daemon.monitors import LOGIN_UNKNOWN, share_login, watch_login
 from orchestrator.daemon.startup import load_tasks, write_missing_summaries
 from orchestrator.daemon.watch import Watch
 from orchestrator.errors import OrchestratorError
 from orchestrator.log import start_logging
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
-from orchestrator.settings import Settings, SettingsError, config_folders, environment
+from orchestrator.settings import Settings, SettingsError, config_folders, environment, environment_with_secrets
 from orchestrator.storage.store import FolderStore
 from orchestrator.wiring import Daemon, build_daemon, bundled_redactor
 from orchestrator.workspaces.git import end_all
@@ -111,7 +111,8 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
         "supervisor": daemon.supervisor.run(),
         "watch": watch.run(),
         "stalls": daemon.stalls.run(),
-        "login": watch_login(lambda: daemon.settings.now, environment(), daemon.supervisor),
+        "login": watch_login(lambda: daemon.settings.now, environment_with_secrets(), daemon.supervisor),
+        "shared login": share_login(daemon.login),
     }
     own = [_named(name, work) for name, work in loops.items()]
     parts = [*own, _named("api", server.serve())]

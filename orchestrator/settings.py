@@ -12,20 +12,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Literal, get_args, get_origin
+from typing import Annotated, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as SourceError
 
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
+from orchestrator.formats.secret_files import read_secrets
 from orchestrator.formats.table import DefinitionError, Problem, nearest
 from orchestrator.formats.table import Path as Where
 from orchestrator.formats.toml import read_toml
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import Folders, read_declared
+from orchestrator.processes.spec import HELD_BELOW
 from orchestrator.settings_sections import (
     AgentSettings,
     BudgetSettings,
@@ -64,6 +66,15 @@ def _socket(known: Mapping[str, Path]) -> Path:
     return Path(os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0] or known["data_dir"]) / "orchestrator.sock"
 
 
+def _above_holders(floor: ByteSize) -> ByteSize:
+    if floor < HELD_BELOW:
+        raise ValueError(
+            f"must be at least {HELD_BELOW >> 20} MiB, because below it the output of agents and checks waits unread: "
+            "they would hang instead of freezing"
+        )
+    return floor
+
+
 class LogSettings(SettingsSection):
     """The daemon's own log."""
 
@@ -91,7 +102,7 @@ class Settings(BaseSettings):
     park_after: Seconds = 1800.0
     stall_after: Seconds = 900.0
     orphan_after: Seconds = 300.0
-    free_space_floor: ByteSize = Field(default=ByteSize(2 * 1024**3), ge=0)
+    free_space_floor: Annotated[ByteSize, AfterValidator(_above_holders)] = ByteSize(2 * 1024**3)
     free_memory_floor: ByteSize = Field(default=ByteSize(512 * 1024**2), ge=0)
     load_ceiling: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     agent: AgentSettings = Field(default_factory=AgentSettings)
@@ -172,6 +183,8 @@ def load_settings(config: Path | None = None, options: Mapping[str, object] | No
         layers = [_from_jira_variables(), *(_from_file(path) for path in _files(config))]
     except DefinitionError as error:
         raise SettingsError(error.problems) from error
+    if problems := _secrets()[1]:
+        raise SettingsError(problems)
     layers.append(_from_environment())
     layers.append(_Layer(source="options", values=options or {}))
     values: Mapping[str, object] = {}
@@ -230,6 +243,25 @@ def _places_in(text: str) -> dict[str, object]:
 def environment() -> dict[str, str]:
     """Return the environment of this process."""
     return dict(os.environ)
+
+
+def environment_with_secrets() -> dict[str, str]:
+    """Return the environment of this process, and what secret files hold for variables that it lacks. Blocks."""
+    secrets, _ = _secrets()
+    return {**secrets, **os.environ}
+
+
+def _secrets() -> tuple[dict[str, str], list[Problem]]:
+    """Return the secrets in systemd's credentials and beside the settings, and which files are not used."""
+    given = credentials_folder()
+    folders = [(folder / "credentials", False) for folder in config_folders()] + ([(given, True)] if given else [])
+    found: dict[str, str] = {}
+    problems: list[Problem] = []
+    for folder, by_systemd in folders:
+        secrets, wrong = read_secrets(folder, by_systemd=by_systemd)
+        found |= secrets
+        problems += [Problem(source="secrets", text=text) for text in wrong]
+    return found, problems
 
 
 def credentials_folder() -> Path | None:

@@ -3,7 +3,7 @@
 It is built in one pass, from the inbox up; nothing is filled in later.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,24 +11,26 @@ from pathlib import Path
 import structlog
 
 from orchestrator import clock
-from orchestrator.agents.drivers import ClaudeDriver, CommandDriver, Driver, inherited
-from orchestrator.agents.installation import find_claude
+from orchestrator.agents.claude_folder import SharedLogin, users_folder
+from orchestrator.agents.drivers import inherited
 from orchestrator.agents.mcp_servers import preflight
 from orchestrator.agents.stall_detector import StallDetector
 from orchestrator.core.events.events import Event
+from orchestrator.core.task.checks import Check
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
+from orchestrator.daemon.launching import LaunchConfig, driver_of, limits_of
 from orchestrator.daemon.monitors import ResourceMonitor
 from orchestrator.daemon.reports import Reports, change_of
-from orchestrator.daemon.runs import LaunchConfig, RunExecutor
+from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
+from orchestrator.daemon.services.children import ChildTasks
 from orchestrator.daemon.startup import discard_secrets
 from orchestrator.daemon.task_factory import TaskFactory, accepted_pipeline
 from orchestrator.daemon.timers import Timers
-from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.notify import Messenger, Notifier
 from orchestrator.integrations.publishing.outbound import Outbound
 from orchestrator.integrations.publishing.publisher import Publisher
@@ -42,10 +44,8 @@ from orchestrator.pipelines.definition_files import read_declared
 from orchestrator.pipelines.definitions import DefinitionRegistry
 from orchestrator.pipelines.role import Tier, model_of
 from orchestrator.processes.runs import Runs
-from orchestrator.processes.spec import Limits
 from orchestrator.redaction.rules import Redactor, parse_rules
-from orchestrator.settings import Settings, credentials_folder, environment
-from orchestrator.settings_sections import GraceSettings
+from orchestrator.settings import Settings, credentials_folder, environment, environment_with_secrets
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.task_files import TaskFiles
@@ -102,6 +102,7 @@ class Daemon:
     stalls: StallDetector
     resources: ResourceMonitor
     service: Service
+    login: Callable[[], SharedLogin | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ class _Base:
 
     def pipeline_of(self, task: Task) -> Pipeline:
         """Return the pipeline of a task as it was declared when the task was submitted."""
-        return accepted_pipeline(self.files, task.id)
+        return accepted_pipeline(self.files, task.id, task.pipeline_digest)
 
 
 def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, config: Path | None = None) -> Daemon:
@@ -144,7 +145,9 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     runs, timers, turns = Runs(data_dir=settings.data_dir), Timers(), CommandTurns()
     running = _run_executor(base, runs)
     checkpoints = Checkpoints(base.workspace, store, base.inbox, turns.turn, clock.now)
-    targets = PublishTargets(settings.forge, _trackers(settings), environment(), base.pipeline_of, base.files)
+    targets = PublishTargets(
+        settings.forge, _trackers(settings), environment_with_secrets(), base.pipeline_of, base.files
+    )
     publisher = _publisher(base, targets)
     adapters = Adapters(
         running=running,
@@ -152,6 +155,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         checkpoints=checkpoints,
         gates=Gates(base.workspace, base.secrets.secrets),
         publisher=publisher,
+        children=_child_tasks(base, running),
         timers=timers,
         turns=turns,
         notify=_messenger(base).tell,
@@ -166,6 +170,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
     supervisor.listen(reports.on_decision)
     supervisor.listen(publisher.on_decision)
+    supervisor.listen(adapters.children.on_decision)
     return Daemon(
         settings=base.settings,
         definitions=base.definitions,
@@ -180,6 +185,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         stalls=_stall_detector(base, supervisor),
         resources=_resource_monitor(base, supervisor),
         service=_service(base, supervisor, checkpoints, targets, running),
+        login=lambda: running.launching.login,
     )
 
 
@@ -196,7 +202,7 @@ def _service(
         workspace=base.workspace,
         secrets=base.secrets,
         trackers=_trackers(base.settings.now),
-        factory=_task_factory(base, base.settings.now),
+        factory=_task_factory(base, base.settings.now, running),
         with_forge=targets.with_forge,
         usage_of=running.usage,
         isolation=lambda: running.launching.isolation.summary,
@@ -207,7 +213,10 @@ def _service(
 
     def adopt(changed: Settings) -> None:
         targets.use(changed.forge, _trackers(changed))
-        service.submissions.trackers, service.submissions.factory = _trackers(changed), _task_factory(base, changed)
+        service.submissions.trackers, service.submissions.factory = (
+            _trackers(changed),
+            _task_factory(base, changed, running),
+        )
 
     base.settings.on_change(adopt)
     return service
@@ -232,6 +241,23 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
     supervisor.shared.recall(base.store.account())
     base.settings.on_change(lambda changed: supervisor.set_capacity(changed.capacity()))
     return supervisor
+
+
+def _child_tasks(base: _Base, running: RunExecutor) -> ChildTasks:
+    children = ChildTasks(
+        store=base.store,
+        inbox=base.inbox,
+        workspace=base.workspace,
+        factory=_task_factory(base, base.settings.now, running),
+        pipeline_of=base.pipeline_of,
+        clock=clock.now,
+    )
+
+    def adopt(changed: Settings) -> None:
+        children.factory = _task_factory(base, changed, running)
+
+    base.settings.on_change(adopt)
+    return children
 
 
 def _messenger(base: _Base) -> Messenger:
@@ -282,13 +308,13 @@ def _notifier(settings: Settings, files: TaskFiles) -> Notifier | None:
 def _preflight(settings: Settings, definitions: DefinitionRegistry) -> Callable[[Pipeline], Preflight]:
     """Return a check of what the roles of a pipeline need, in the environment that agents get."""
     agent = settings.agent
-    env = {**inherited(environment(), agent.pass_env), **agent.env}
+    env = {**inherited(environment_with_secrets(), agent.pass_env), **agent.env}
     return lambda pipeline: preflight(map(definitions.role, pipeline.roles), agent.mcp_config, env)
 
 
 def _trackers(settings: Settings) -> Trackers:
-    """Return the configured trackers, with the tokens in the daemon's environment."""
-    env, there, agent = environment(), settings.trackers, settings.agent
+    """Return the configured trackers, with the tokens in the daemon's environment or secret files."""
+    env, there, agent = environment_with_secrets(), settings.trackers, settings.agent
     name, known = there.jira.gateway, {**env, **agent.env}
     gateway = Gateway(name=name, config=agent.mcp_config, env=known) if name else None
     jira = [(Tracker.JIRA, there.jira.url, "JIRA_API_TOKEN")] if there.jira.url else []
@@ -326,7 +352,10 @@ def bundled_redactor() -> Redactor:
     return Redactor(parse_rules(read_declared(path), str(path)))
 
 
-def _task_factory(base: _Base, settings: Settings) -> TaskFactory:
+def _task_factory(base: _Base, settings: Settings, running: RunExecutor) -> TaskFactory:
+    def objection(pipeline: Pipeline, checks: Sequence[Check]) -> str:
+        return running.launching.isolation.objection(map(base.definitions.role, pipeline.roles), checks)
+
     return TaskFactory(
         files=base.files,
         quarantine_dir=settings.data_dir / QUARANTINE,
@@ -334,14 +363,18 @@ def _task_factory(base: _Base, settings: Settings) -> TaskFactory:
         pipelines=lambda: base.definitions.now.pipelines,
         redactor=base.redactor,
         preflight=_preflight(settings, base.definitions),
+        objection=objection,
     )
 
 
 def _launch_config(base: _Base, settings: Settings, judge: Judge) -> LaunchConfig:
     tokens = {host.token_env for host in settings.forge.hosts.values()}.difference(settings.agent.pass_env)
-    base_env = {name: value for name, value in environment().items() if name not in tokens}
+    base_env = {name: value for name, value in environment_with_secrets().items() if name not in tokens}
+    isolation = isolation_of(settings, environment(), base.config, base.files, base.workspace.objects_of)
+    users = users_folder({**inherited(base_env, settings.agent.pass_env), **settings.agent.env})
+    shares_login = isolation.program is not None and settings.agent.driver == "claude"
     return LaunchConfig(
-        driver=_driver(settings, base_env),
+        driver=driver_of(settings, base_env),
         judge=judge,
         role=base.definitions.role,
         provided=base.secrets.environment,
@@ -349,33 +382,8 @@ def _launch_config(base: _Base, settings: Settings, judge: Judge) -> LaunchConfi
         model=settings.agent.model,
         tiers={Tier(name): model for name, model in settings.agent.tiers if model},
         base_env=base_env,
-        limits=_limits(settings.orphan_after, settings.graces),
-        isolation=isolation_of(settings, environment(), base.config, base.files, base.workspace.objects_of),
+        limits=limits_of(settings.orphan_after, settings.graces),
+        isolation=isolation,
+        login=SharedLogin(users=users.login, folder=settings.data_dir / "login") if shares_login else None,
         socket=settings.agents_socket,
-    )
-
-
-def _limits(orphan_after: float, graces: GraceSettings) -> Limits:
-    eof = graces.interrupt + graces.eof
-    return Limits(orphan_after=orphan_after, eof_grace=eof, term_grace=graces.term, kill_grace=graces.kill)
-
-
-def _driver(settings: Settings, base_env: Mapping[str, str]) -> Driver:
-    """Return the driver of agents. If claude is not found, every launch fails, but not the daemon."""
-    agent = settings.agent
-    if agent.driver == "command":
-        return CommandDriver(argv=agent.command, pass_env=agent.pass_env, env=agent.env)
-    try:
-        executable = find_claude(agent.executable, base_env.get("PATH"))
-    except OrchestratorError as error:
-        log.warning("claude_not_found", reason=str(error))
-        executable = Path(agent.executable or "claude")
-    return ClaudeDriver(
-        executable=executable,
-        model=agent.model or None,
-        permission_mode=agent.permission_mode,
-        mcp_config=agent.mcp_config,
-        setting_sources=agent.setting_sources,
-        pass_env=agent.pass_env,
-        env=agent.env,
     )

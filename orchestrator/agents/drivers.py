@@ -22,6 +22,7 @@ from typing import Protocol
 import orjson
 
 from orchestrator.agents.claude import Parser
+from orchestrator.agents.claude_folder import ClaudeFolder, users_folder, variables
 from orchestrator.core.decide.pausing import ALLOW, DENY
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, RequestStatus, Subject, UserRequest
 from orchestrator.errors import OrchestratorError
@@ -64,6 +65,9 @@ CLAUDE_ENV = {
 
 FILE_TOOLS = frozenset({"Edit", "NotebookEdit", "Write"})
 QUESTION_TOOL, PLAN_TOOL = "AskUserQuestion", "ExitPlanMode"
+NETWORK_TOOLS = ("WebFetch", "WebSearch")
+SHELL_VARIABLE = "CLAUDE_CODE_SHELL_PREFIX"
+"""Names a program that the CLI hands each shell command to, as one argument; a role without a network has one."""
 
 
 class EmptyTurn(OrchestratorError):
@@ -109,15 +113,28 @@ class Launch:
     provided: Mapping[str, str] = field(default_factory=dict, repr=False)
     token: str = field(default="", repr=False)  # authorizes state operations on its own task, on `socket`
     socket: Path = Path()
+    state: Path | None = None  # the task's own folder for what the program keeps; None for the user's
+    login: Path | None = None  # the folder of the login, if it is not the user's
+    offline_shell: Path | None = None  # runs commands without a network, if the role has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCommand:
-    """A command and its whole environment; `state` are folders in which the program keeps what outlives it."""
+    """A command and its whole environment; `writable` are folders that the program needs, `folder` one to prepare.
+
+    `network` is whether the program itself has the network.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
-    state: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    folder: ClaudeFolder | None = None
+    network: bool = True
+
+    def prepare(self) -> None:
+        """Make the folder that the program needs. Blocks; raises OSError."""
+        if self.folder:
+            self.folder.prepare()
 
 
 class Driver(Protocol):
@@ -205,6 +222,7 @@ class ClaudeDriver(StreamDriver):
             (*tool_names(order.allowed_tools), *asking_tools(mode)) if order.asks else tool_names(order.allowed_tools)
         )
         denied = order.disallowed_tools if order.asks else (QUESTION_TOOL, *order.disallowed_tools)
+        denied = (*denied, *NETWORK_TOOLS) if order.offline_shell else denied
         argv = [
             str(self.executable),
             "-p",
@@ -228,8 +246,18 @@ class ClaudeDriver(StreamDriver):
             *([f"--append-system-prompt={order.system_prompt}"] if order.system_prompt else []),
         ]
         env = _environment(order, self.pass_env, {**CLAUDE_ENV, **self.env})
-        state = Path(env.get("CLAUDE_CONFIG_DIR") or Path(env.get("HOME", "/"), ".claude"))
-        return AgentCommand(argv=tuple(argv), env=env, state=(state,))
+        if order.offline_shell:
+            env |= {SHELL_VARIABLE: str(order.offline_shell)}
+        users = users_folder(env)
+        if order.state is None:
+            return AgentCommand(argv=tuple(argv), env=env, writable=(users.path, users.login))
+        session = order.session_id if order.resume else ""
+        return AgentCommand(
+            argv=tuple(argv),
+            env=env | variables(order.state, users, order.login),
+            writable=(order.state, order.login or users.login),
+            folder=ClaudeFolder(path=order.state, users=users, session_id=session),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +270,8 @@ class CommandDriver(StreamDriver):
 
     def launch(self, order: Launch) -> AgentCommand:
         """As `Driver.launch`."""
-        return AgentCommand(argv=self.argv, env=_environment(order, self.pass_env, self.env))
+        env = _environment(order, self.pass_env, self.env)
+        return AgentCommand(argv=self.argv, env=env, network=order.offline_shell is None)
 
 
 def allow_rules(tools: tuple[str, ...], outbox: Path) -> tuple[str, ...]:

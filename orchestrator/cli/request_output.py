@@ -63,6 +63,8 @@ def _what(request: RequestView) -> str:
             return f"It needs the {request.type.replace('_', ' ')} {plain(request.name)}"
         case Subject.STAGE:
             return "Work to review"
+        case Subject.PUBLISH:
+            return "A text to look at before it is published"
         case Subject.MERGE:
             return "A merge to approve"
         case Subject.RELEASE:

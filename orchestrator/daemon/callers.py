@@ -5,6 +5,10 @@ folder: an agent's process carries the marker of its run in its environment, and
 command line. Every ancestor is checked for both, because a process can clear its own environment but not its parents'.
 A caller that exits before it can be checked is refused too.
 
+A process that cleared its environment, killed its holder and left its session still has the limit that the holder set
+for the run: it is inherited, and only root can raise it. What a process asks another service of the machine to start
+for it, such as cron or the user's systemd, has nothing of that.
+
 A caller in another PID namespace than the daemon's is an agent in a sandbox, whatever it says of itself, and its
 ancestors lead to the holder of its run: nobody leaves such a namespace, and nobody in it outlives the holder.
 
@@ -16,6 +20,7 @@ read, so it opens nothing by itself: whoever shows it must also descend from the
 import os
 import pwd
 import re
+import resource
 import secrets
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -23,9 +28,9 @@ from hmac import compare_digest
 from pathlib import Path
 
 from orchestrator.formats.files import read_file, write_atomically
+from orchestrator.processes import files
 from orchestrator.processes.cgroup import PREFIX
-from orchestrator.processes.runs import BOOT
-from orchestrator.processes.spec import MARKER
+from orchestrator.processes.spec import BOOT, MARKER
 from orchestrator.storage.task_files import AGENTS, TaskFiles
 
 HASH_FILE = "token"
@@ -75,6 +80,8 @@ class AccessControl:
             return f"uid {caller.uid} is neither root nor the daemon's own; run the command as that user"
         if (run := run_above(caller.pid, self._files.root)) is not None:
             return f"the caller belongs to {run}: agents may not command the daemon that runs them"
+        if is_marked(caller.pid):
+            return "the caller has an agent's limit of file locks: agents may not command the daemon that runs them"
         if is_in_sandbox(caller.pid):
             return "the caller is in a sandbox: agents may not command the daemon that runs them"
         if not _is_alive(caller.pid):
@@ -87,6 +94,19 @@ def is_in_sandbox(pid: int) -> bool:
     for line in _read(pid, "status").splitlines():
         if line.startswith(b"NSpid:"):
             return len(line.split()) > 2
+    return False
+
+
+def is_marked(pid: int) -> bool:
+    """Return whether a process has a lower limit of file locks than the daemon, which only runs have.
+
+    It was inherited from a holder, and cannot be raised again, whatever else the process cleared, left or killed.
+    """
+    own = resource.getrlimit(files.RLIMIT_LOCKS)[1]
+    for line in _read(pid, "limits").splitlines():
+        if line.startswith(b"Max file locks"):
+            hard = line.split()[4]
+            return hard != b"unlimited" and (own == resource.RLIM_INFINITY or int(hard) < own)
     return False
 
 

@@ -9,25 +9,35 @@ holder's files could stop it or pretend its end.
 import os
 import pwd
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
 import orchestrator
+from orchestrator.agents.claude_folder import LOGIN, PRIVATE, users_folder
+from orchestrator.agents.drivers import AgentCommand, inherited
+from orchestrator.core.task.checks import Check
 from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
-from orchestrator.formats.files import make_private
-from orchestrator.processes.sandbox.bubblewrap import find_program, probe, wrap
+from orchestrator.formats.files import make_private, read_file, write_atomically
+from orchestrator.pipelines.role import Role
+from orchestrator.processes.sandbox.bubblewrap import (
+    command_without_network,
+    find_program,
+    probe,
+    without_network,
+    wrap,
+)
 from orchestrator.processes.sandbox.mounts import Access, Rules, mounts_of, rules
 from orchestrator.settings import Settings, config_folders
-from orchestrator.storage.task_files import AGENTS, TaskFiles
+from orchestrator.storage.task_files import AGENTS, CLI_STATE, TaskFiles
 from orchestrator.storage.vault import FILE as VAULT_FILE
 
 log = structlog.get_logger()
 
-PRIVATE = (Path("/tmp"), Path("/var/tmp"), Path("/run"))  # noqa: S108  (mounted over, not used)
+TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/run"))  # noqa: S108  (mounted over, not used)
 """Folders through which programs reach each other: temporary files, and the sockets of the machine's services."""
 NEEDED_OF_RUN = tuple(map(Path, (
     "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf", "/run/nscd",
@@ -43,6 +53,7 @@ CREDENTIALS = (
 )  # fmt: skip
 """Where programs keep what gives access to other machines, below the home folder."""
 LOGS = "logs"
+OFFLINE_SHELL = "offline-shell"
 
 
 class NotIsolated(OrchestratorError):
@@ -58,13 +69,15 @@ class NotIsolated(OrchestratorError):
 class Isolation:
     """Makes the sandboxes of all runs; without a `program`, there are none, and `reason` says why.
 
-    `borrowed` returns the folder whose objects the repositories of a task borrow; None before there is one.
+    `users` are the rules for the CLI's own folder of the user. `borrowed` returns the folder whose objects the
+    repositories of a task borrow; None before there is one.
     """
 
     program: str | None
     reason: str
     is_required: bool
     general: Rules
+    users: Rules
     data_dir: Path
     socket_folder: Path
     files: TaskFiles
@@ -77,31 +90,59 @@ class Isolation:
             return "bubblewrap"
         return f"none ({self.reason}): agents and checks can reach whatever the daemon's user can"
 
+    def objection(self, roles: Iterable[Role], checks: Iterable[Check]) -> str:
+        """Return why these cannot run as they are declared; empty if they can."""
+        offline = [f"the role {role.name}" for role in roles if not role.network]
+        offline += [f"the check {check.name}" for check in checks if not check.network]
+        if not offline or self.program:
+            return ""
+        return f"{offline[0]} must have no network, which needs a sandbox, and there is none: {self.reason}"
+
     def require(self) -> None:
         """Raise NotIsolated if runs must be isolated, and cannot be."""
         if self.is_required and self.program is None:
             raise NotIsolated(self.reason)
 
-    def of_agent(self, task: Task, attempt: int, cwd: Path, state: tuple[Path, ...]) -> tuple[str, ...]:
-        """Return the sandbox of an agent, empty if there is none; `state` is what its program keeps. Blocks.
+    def offline_shell(self) -> Path:
+        """Return a program that runs a shell command without a network in the sandbox of an agent. Blocks.
 
         Raises NotIsolated.
         """
-        for folder in state if self.program else ():
+        if self.program is None:
+            raise NotIsolated(f"a role must have no network, and there is no sandbox: {self.reason}")
+        path, script = self.data_dir / OFFLINE_SHELL, command_without_network(self.program).encode()
+        if read_file(path) != script:
+            write_atomically(path, script)
+            path.chmod(0o500)
+        return path
+
+    def of_agent(self, task: Task, attempt: int, cwd: Path, process: AgentCommand) -> tuple[str, ...]:
+        """Return the sandbox of an agent, empty if there is none. Blocks.
+
+        Raises NotIsolated.
+        """
+        writable = process.writable
+        for folder in writable if self.program else ():
             make_private(folder)
         outbox = self.files.run_folder(task.id, f"{AGENTS}/{attempt}") / "out"
-        own = [*self._of_task(task.id), *rules(Access.WRITABLE, state)]
+        own = [*self._of_task(task.id), *(self.users if writable else ()), *rules(Access.WRITABLE, writable)]
         own += [(outbox, Access.WRITABLE), (self.socket_folder, Access.READABLE)]
+        own.append((self.data_dir / OFFLINE_SHELL, Access.READABLE))
         if task.source.worktree:
             own.append((Path(task.source.worktree), Access.WRITABLE))
-        return self._wrap(task, own, cwd)
+        words = self._wrap(task, own, cwd)
+        return words if process.network else without_network(words)
 
-    def of_check(self, task: Task, report: Path, checkout: Path) -> tuple[str, ...]:
+    def of_check(self, task: Task, check: Check, report: Path, checkout: Path) -> tuple[str, ...]:
         """Return the sandbox of a check, empty if there is none; it may write its report and its checkout. Blocks.
 
         Raises NotIsolated.
         """
-        return self._wrap(task, [(report.parent, Access.WRITABLE), (checkout, Access.WRITABLE)], checkout)
+        if objection := self.objection((), (check,)):
+            raise NotIsolated(objection)
+        own = [*self.users, (report.parent, Access.WRITABLE), (checkout, Access.WRITABLE)]
+        words = self._wrap(task, own, checkout)
+        return words if check.network else without_network(words)
 
     def _wrap(self, task: Task, own: Rules, cwd: Path) -> tuple[str, ...]:
         self.require()
@@ -118,7 +159,7 @@ class Isolation:
         """Yield the rules for a task's own folder, in which runs show their outboxes and their output alone."""
         folder = self.files.path_of(task_id)
         yield folder, Access.READABLE
-        for hidden in (AGENTS, LOGS, VAULT_FILE):
+        for hidden in (AGENTS, CLI_STATE, LOGS, VAULT_FILE):
             yield folder / hidden, Access.HIDDEN
         for shown in (f"{AGENTS}/*/out", *(f"{LOGS}/*/{name}" for name in ("stdout*", "stderr*", "out"))):
             yield from rules(Access.READABLE, folder.glob(shown))
@@ -141,6 +182,7 @@ def isolation_of(
         reason=reason,
         is_required=settings.isolation == "bubblewrap",
         general=tuple(_general(settings, env, config)),
+        users=tuple(_users(settings, env)),
         data_dir=settings.data_dir,
         socket_folder=settings.agents_socket.parent,
         files=files,
@@ -166,7 +208,7 @@ def _general(settings: Settings, env: Mapping[str, str], config: Path | None) ->
     """Yield the rules for every run; what the settings hide wins over what they make writable."""
     agent = settings.agent
     homes = {Path(env.get("HOME") or "/"), Path(pwd.getpwuid(os.getuid()).pw_dir)}
-    yield from rules(Access.PRIVATE, PRIVATE)
+    yield from rules(Access.PRIVATE, TEMPORARY)
     yield from rules(Access.READABLE, NEEDED_OF_RUN)
     yield from rules(Access.READABLE, INSTALLED)
     yield from rules(Access.HIDDEN, [home / name for home in homes for name in CREDENTIALS])
@@ -174,3 +216,12 @@ def _general(settings: Settings, env: Mapping[str, str], config: Path | None) ->
     yield from rules(Access.HIDDEN, [*agent.hidden, *config_folders(), *([config] if config else [])])
     if agent.mcp_config is not None:
         yield agent.mcp_config, Access.READABLE
+
+
+def _users(settings: Settings, env: Mapping[str, str]) -> Iterator[tuple[Path, Access]]:
+    """Yield the rules that hide the user's login and transcripts, which the settings may make writable."""
+    agent = settings.agent
+    users = users_folder({**inherited(env, agent.pass_env), **agent.env})
+    private = {users.state, users.login / LOGIN, *(users.path / name for name in PRIVATE)}
+    writable = [path for path in private if any(path.is_relative_to(shown) for shown in agent.writable)]
+    yield from rules(Access.HIDDEN, sorted(private.difference(writable)))

@@ -7,6 +7,7 @@ from shlex import quote
 
 import psutil
 
+from orchestrator.agents.claude_folder import SharedLogin
 from orchestrator.agents.drivers import inherited
 from orchestrator.agents.installation import find_claude, login_state
 from orchestrator.core.schedule.pressure import Floors, ResourceReading, Shortage, judge
@@ -17,6 +18,8 @@ from orchestrator.supervisor.supervisor import Supervisor
 LOGIN_UNKNOWN = "whether agents are logged in is being checked"
 CHECK_LOGIN_SECONDS, RECHECK_LOGIN_SECONDS = 600.0, 30.0
 """Between two checks: while agents are logged in, and while they are not."""
+SHARE_LOGIN_SECONDS = 5.0
+"""Between two looks at whether a login was renewed; the CLI does that minutes before the old one expires."""
 
 
 class ResourceMonitor:
@@ -66,3 +69,11 @@ async def watch_login(settings: Callable[[], Settings], environment: Mapping[str
         missing = await asyncio.to_thread(missing_login, settings(), environment)
         supervisor.set_login_status(missing)
         await asyncio.sleep(RECHECK_LOGIN_SECONDS if missing else CHECK_LOGIN_SECONDS)
+
+
+async def share_login(login: Callable[[], SharedLogin | None]) -> None:
+    """Keep the login of sandboxed agents and the user's the same, again and again."""
+    while True:
+        if shared := login():
+            await asyncio.to_thread(shared.exchange)
+        await asyncio.sleep(SHARE_LOGIN_SECONDS)

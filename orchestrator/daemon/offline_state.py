@@ -14,7 +14,8 @@ starts.
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -62,6 +63,7 @@ STATE, LOCK, OLDER = "state.json", ".state.lock", "failures.jsonl"
 OURS = ".coding-agent"
 """The original system's own folder in a repository, which nobody commits."""
 MOST_UNCOMMITTED = 200
+_COMMIT = re.compile(r"[0-9a-f]{4,64}")
 
 
 class NoWorkspace(OrchestratorError):
@@ -113,7 +115,8 @@ class StandaloneWorkspace:
             document, pipeline, task = self._read()
             evidence = seen_in(self.folder)
             if pipeline.stage(task.stage).work.commits:
-                evidence = replace(evidence, dirty=_uncommitted(self.folder))
+                absent = _absent(self.folder, (commit for step in task.steps for commit in step.commits))
+                evidence = replace(evidence, dirty=_uncommitted(self.folder), absent=absent)
             after = self._decided(pipeline, task, move, evidence)
             self._write(with_changes(document, task, replace(after, failures=task.failures)))
         return {"ok": True, "new_state": state_moves.state_of(after)}
@@ -200,13 +203,13 @@ class OfflineTask:
         """Return the current state. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
-            return state_moves.current(accepted_pipeline(store.files, task.id), task, to_document(task))
+            return state_moves.current(_pipeline_of(store, task), task, to_document(task))
 
     def resume_point(self) -> JsonObject:
         """Return where work continues. Raises StoreError."""
         with self._store() as store:
             task = store.load(self.folder.name).task
-            pipeline = accepted_pipeline(store.files, task.id)
+            pipeline = _pipeline_of(store, task)
             return resume_point(pipeline, task, evidence_of(task, pipeline, Workspace(store.data_dir)), self.now())
 
     def transition(self, move: Transition) -> JsonObject:
@@ -226,7 +229,7 @@ class OfflineTask:
         """Return the task after one decision. What it owes is dispatched when the daemon starts."""
         with self._store() as store:
             before = store.load(self.folder.name, keep_open=True).task
-            pipeline = accepted_pipeline(store.files, before.id)
+            pipeline = _pipeline_of(store, before)
             evidence = evidence_of(before, pipeline, Workspace(store.data_dir))
             event = OperationRequested(at=self.now(), operation=operation, evidence=evidence, by=self.by)
             after, _ = machine.decide(pipeline, before, event)
@@ -258,6 +261,16 @@ def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidenc
     return replace(evidence, head=facts.head, commits=commits, dirty=facts.dirty)
 
 
+def _absent(folder: Path, commits: Iterable[str]) -> tuple[str, ...]:
+    """Return the commits that the repository around a workspace does not have. Raises GitError where there is none."""
+    named = tuple(dict.fromkeys(commits))
+    known = [commit for commit in named if _COMMIT.fullmatch(commit)]
+    asked = "".join(f"{commit}^{{commit}}\n" for commit in known).encode()
+    answers = Git.foreign(folder).run("cat-file", "--batch-check=%(objecttype)", stdin=asked).splitlines()
+    there = {commit for commit, answer in zip(known, answers, strict=True) if answer == "commit"}
+    return tuple(commit for commit in named if commit not in there)
+
+
 def _uncommitted(folder: Path) -> tuple[str, ...]:
     """Return the uncommitted files of the repository around a workspace; the workspace itself does not count.
 
@@ -271,3 +284,7 @@ def _uncommitted(folder: Path) -> tuple[str, ...]:
     own = f"{folder.resolve().relative_to(top.resolve())}/"
     others = (name for name in names if not name.startswith((own, f"{OURS}/")))
     return tuple(escape_text(name) for name in others)[:MOST_UNCOMMITTED]
+
+
+def _pipeline_of(store: FolderStore, task: Task) -> Pipeline:
+    return accepted_pipeline(store.files, task.id, task.pipeline_digest)

@@ -1,4 +1,5 @@
-"""The reports of a task: test-report.md of each evaluation, summary.md at its end, BLOCKED-summary.md when it blocks.
+"""The reports of a task: test-report.md of each evaluation, summary.md at its end, BLOCKED-summary.md when it blocks,
+and review-feedback-N.md of a round that a person asks for here.
 
 They are derived from the state, so nobody waits for them: a report that a crash prevented is written at the next start,
 one that the disk refused with the next decision.
@@ -9,15 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
 
+import orjson
 import structlog
 
+from orchestrator.core.decide.publishing import APPROVED
 from orchestrator.core.decide.work.checks import evaluations
-from orchestrator.core.events.events import Event
+from orchestrator.core.events.events import AskAnswered, Event
 from orchestrator.core.task.checks import REPORT_FILE
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.summary import BLOCKED_FILE, SUMMARY_FILE, Change, blocked_summary, summary
 from orchestrator.errors import OrchestratorError
+from orchestrator.integrations.publishing.feedback import FEEDBACK, words_of_person
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation import test_report
 from orchestrator.workspaces.evaluation.attention import look_first
@@ -76,6 +80,8 @@ class Reports:
         """Write the reports that a decision completes or changes."""
         self._write_report(task, event.at)
         self._write_summary(task)
+        if isinstance(event, AskAnswered):
+            self._write_feedback(task)
         if task.status.is_final and task.run is None:
             self._known.pop(task.id, None)
 
@@ -85,6 +91,17 @@ class Reports:
             self._write_report(task, task.updated_at)
         if not self._files.has(task.id, BLOCKED_FILE if task.status is TaskStatus.BLOCKED else SUMMARY_FILE):
             self._write_summary(task)
+        self._write_feedback(task)
+
+    def _write_feedback(self, task: Task) -> None:
+        """Write what a person asks for in the present round, unless the round has its feedback from the forge."""
+        if not task.publication.round or self._files.has(task.id, f"{FEEDBACK}{task.publication.round}.md"):
+            return
+        asked = [request for request in task.requests if request.draft.subject in APPROVED and request.answered_at]
+        new = words_of_person(task, asked[-1]) if asked else None
+        if new is not None:
+            document = orjson.dumps(new.document, option=orjson.OPT_INDENT_2).decode()
+            self._write(task, {f"{new.name}.json": document, f"{new.name}.md": new.markdown})
 
     def _write_report(self, task: Task, at: datetime) -> None:
         if not test_report.is_evaluated(task):

@@ -5,14 +5,13 @@ exactly once per daemon process, and only after all of its output was read.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 import structlog
 
-from orchestrator.agents.drivers import Driver, Launch
 from orchestrator.agents.exit_reason import final_output, reason_of
 from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, ReaderCallbacks
 from orchestrator.core.decide.obligations import agent_run_folder
@@ -20,59 +19,39 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Asked
 from orchestrator.core.task.agent import ProcessState
-from orchestrator.core.task.budget import usd_left
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.task import Task
-from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft
 from orchestrator.daemon.callers import issue_token
-from orchestrator.daemon.isolation import Isolation
+from orchestrator.daemon.launching import LaunchConfig, order_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import make_private
-from orchestrator.pipelines.role import Role, Tier, answer_of, model_of
+from orchestrator.pipelines.role import answer_of
 from orchestrator.processes.output import RunOutput
-from orchestrator.processes.process_stats import kill_marked
-from orchestrator.processes.run_state import has_begun, pid_of
+from orchestrator.processes.process_stats import holder_of, kill_run
+from orchestrator.processes.run_state import has_begun, pid_of, seconds_of
 from orchestrator.processes.runs import Runs
-from orchestrator.processes.spec import Exit, Limits, RunGone, RunSpec, Stdin, StoppedBy, Usage
+from orchestrator.processes.spec import Exit, RunGone, RunSpec, Stdin, StoppedBy, Usage
 from orchestrator.redaction.masking import Masks, masks_of
-from orchestrator.storage.task_files import TaskFiles
+from orchestrator.storage.task_files import AGENTS, TaskFiles
 from orchestrator.supervisor.inbox import Inbox
-from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, Judge, argv, environment
+from orchestrator.workspaces.evaluation.judge import CLEANUP_GRACE, REPORT, CheckRun, argv, environment
 from orchestrator.workspaces.outbox import import_files
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchConfig:
-    """What runs are started with; `role` returns a role as it is declared now.
-
-    `provided` returns the variables that people gave a task, `masked` the values to hide in the output of its runs.
-    """
-
-    driver: Driver
-    judge: Judge
-    role: Callable[[str], Role]
-    provided: Callable[[Task], Mapping[str, str]]
-    masked: Callable[[Task], Mapping[str, str]]
-    model: str = ""
-    tiers: Mapping[Tier, str] = field(default_factory=dict)
-    base_env: Mapping[str, str]
-    limits: Limits
-    isolation: Isolation
-    socket: Path = Path()
 
 
 @dataclass(slots=True)
 class _Followed:
     """A run whose output and end are watched: an agent with the reader of its output, or a check.
 
-    `reads_on` is set while more output waits than is read at a time.
+    `holder` identifies its holder if it is known to have begun. `reads_on` is set while more output waits than is read
+    at a time.
     """
 
     task: Task
     run: str
+    holder: str
     follower: OutputReader | None
     check: Check | None
     reads_on: bool = False
@@ -111,36 +90,14 @@ class RunExecutor:
         outbox = make_private(folder / "out")
         if command.resume and not has_begun(folder):
             import_files(folder.with_name(str(command.attempt - 1)) / "out", ("*",), outbox)
-        role = self.launching.role(command.role)
-        order = Launch(
-            task=task.id,
-            role=role.name,
-            attempt=command.attempt,
-            session_id=command.session_id,
-            resume=command.resume,
-            cwd=Path(task.source.worktree) if task.source.worktree else self._files.path_of(task.id),
-            outbox=outbox,
-            base_env=self.launching.base_env,
-            model=model_of(role, task.policy, self.launching.tiers),
-            allowed_tools=role.tools,
-            disallowed_tools=role.disallowed_tools,
-            system_prompt=role.prompt,
-            permission_mode=role.permission_mode,
-            max_turns=role.max_turns,
-            effort=role.effort,
-            mcp_servers=role.mcp_servers,
-            add_dirs=(self._files.path_of(task.id),),
-            asks=task.policy.autonomy is Autonomy.INTERACTIVE,
-            max_usd=usd_left(task.spending.total, task.policy.caps),
-            provided=await asyncio.to_thread(self.launching.provided, task),
-            token="" if has_begun(folder) else issue_token(folder),
-            socket=self.launching.socket,
-        )
+        word = "" if has_begun(folder) else issue_token(folder)
+        order = await asyncio.to_thread(order_of, self.launching, task, command, self._files, word)
         process = self.launching.driver.launch(order)
+        await asyncio.to_thread(process.prepare)
         isolation = self.launching.isolation
         spec = RunSpec(
             run=f"{task.id}/{agent_run_folder(command.attempt)}",
-            wrap=await asyncio.to_thread(isolation.of_agent, task, command.attempt, order.cwd, process.state),
+            wrap=await asyncio.to_thread(isolation.of_agent, task, command.attempt, order.cwd, process),
             argv=process.argv,
             cwd=order.cwd,
             env=process.env,
@@ -152,12 +109,12 @@ class RunExecutor:
 
     async def start_check(self, task: Task, command: do.RunCheck, checkout: Path) -> None:
         """Start a check in its checkout; do nothing if that run began before."""
-        limits = replace(self.launching.limits, orphan_after=None)
+        limits, isolation = replace(self.launching.limits, orphan_after=None), self.launching.isolation
         report = self._files.run_folder(task.id, command.folder) / REPORT
         make_private(report.parent)
         spec = RunSpec(
             run=f"{task.id}/{command.folder}",
-            wrap=await asyncio.to_thread(self.launching.isolation.of_check, task, report, checkout),
+            wrap=await asyncio.to_thread(isolation.of_check, task, command.check, report, checkout),
             argv=argv(command.check),
             cwd=checkout,
             env=environment(self.launching.base_env) | {"ORCHESTRATOR_REPORT": str(report)},
@@ -231,14 +188,18 @@ class RunExecutor:
         """Start to stop a run; its end is posted when it has ended."""
         folder = self._files.run_folder(task.id, command.folder)
         self.follow(task, command.folder)
-        if not has_begun(folder) and not self._runs.is_alive(folder):
+        holder, limits = self._followed[folder].holder, self.launching.limits
+        if not holder and not has_begun(folder) and not self._runs.is_alive(folder):
+            kill_run(folder)  # the daemon may have ended while it started it
             self._end(folder, "it was never started", None)
             return
         running = task.run is not None and task.run.process is ProcessState.RUNNING
         if command.interrupt and running and self._runs.is_alive(folder):
             request = f"interrupt-{task.agent.attempt}-{task.agent.turn.number}"
             await self._send(folder, self.launching.driver.interrupt(request))
-        await self._runs.stop(folder)
+        is_agent = command.folder.startswith(f"{AGENTS}/")
+        longest = limits.longest_stop if is_agent else replace(limits, term_grace=CLEANUP_GRACE).longest_stop
+        await self._runs.stop(folder, holder, longest)
         self._look(folder)
 
     def follow(self, task: Task, run: str) -> None:
@@ -249,6 +210,7 @@ class RunExecutor:
             self._followed[folder] = _Followed(
                 task=task,
                 run=run,
+                holder=task.run.holder if task.run is not None and task.run.folder == run else "",
                 follower=self._follower(task, folder) if is_agent else None,
                 check=None if is_agent else task.evaluation.next_check,
             )
@@ -260,7 +222,7 @@ class RunExecutor:
         if task.run is not None:
             folder = self._files.run_folder(task.id, task.run.folder)
             self._followed.pop(folder, None)
-            log.warning("processes_killed", task=task.id, pids=kill_marked(folder))
+            log.warning("processes_killed", task=task.id, pids=kill_run(folder, task.run.holder))
 
     async def _masks(self, task: Task) -> Masks:
         return masks_of(await asyncio.to_thread(self.launching.masked, task))
@@ -268,7 +230,8 @@ class RunExecutor:
     async def _start(self, task: Task, run: str, spec: RunSpec) -> None:
         folder = self._files.run_folder(task.id, run)
         await self._runs.start(folder, spec)
-        self._inbox.post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid_of(folder)))
+        pid, holder = pid_of(folder), holder_of(folder)
+        self._inbox.post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid, holder=holder))
 
     def _follower(self, task: Task, folder: Path) -> OutputReader:
         def asked(request: Asked) -> None:
@@ -319,7 +282,7 @@ class RunExecutor:
         followed = self._followed.get(folder)
         if followed is None:
             return
-        end = self._runs.exit_of(folder)
+        end = self._runs.exit_of(folder, followed.holder)
         self._read(folder)
         if followed.reads_on:
             return
@@ -382,13 +345,5 @@ def _ended(run: str, folder: Path, end: Exit) -> CheckRun:
         exit_code=-end.signal if end.signal else end.code,
         timed_out=end.timed_out,
         spawn_error=end.spawn_error,
-        seconds=_seconds(folder),
+        seconds=seconds_of(folder),
     )
-
-
-def _seconds(folder: Path) -> float:
-    """Return how long a run took, by the times of the files that its holder wrote first and last."""
-    try:
-        return round((folder / "exit").stat().st_mtime - (folder / "pid").stat().st_mtime, 2)
-    except OSError:
-        return 0.0

@@ -84,19 +84,20 @@ def build_service(parts: ServiceParts) -> Service:
     events = EventService(store.events, index)
     supervisor.listen(index.on_decision)
     supervisor.listen(events.on_decision)
+    submissions = SubmissionService(
+        trackers=parts.trackers,
+        factory=parts.factory,
+        with_forge=parts.with_forge,
+        index=index,
+        supervisor=supervisor,
+        inbox=inbox,
+        clock=clock,
+    )
     return Service(
         data_dir=store.data_dir,
         access=AccessControl(store.files),
         redact=redact,
-        submissions=SubmissionService(
-            trackers=parts.trackers,
-            factory=parts.factory,
-            with_forge=parts.with_forge,
-            index=index,
-            supervisor=supervisor,
-            inbox=inbox,
-            clock=clock,
-        ),
+        submissions=submissions,
         tasks=TaskService(
             index=index,
             supervisor=supervisor,
@@ -105,6 +106,7 @@ def build_service(parts: ServiceParts) -> Service:
             workspace=parts.workspace,
             checkpoints=parts.checkpoints,
             secrets=parts.secrets,
+            submissions=submissions,
             clock=clock,
         ),
         requests=UserRequestService(

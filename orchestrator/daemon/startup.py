@@ -34,7 +34,7 @@ def load_tasks(store: FolderStore, supervisor: Supervisor, reports: Reports, sec
                         without_summary.append(found.id)
                 case TaskSummary():
                     loaded = store.load(found.id, keep_open=True)
-                    supervisor.recover(loaded.task, loaded.foreign, loaded.changed)
+                    supervisor.recover(loaded.task, loaded.edits)
                     reports.catch_up(loaded.task)
                 case UncommittedTask():
                     store.delete(found.task_id)

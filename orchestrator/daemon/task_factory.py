@@ -6,23 +6,29 @@ as declared today, is copied into its folder, so that later changes of definitio
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 
 import orjson
 
 from orchestrator.clock import not_before
-from orchestrator.core.task.checks import Evaluation
-from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.decide.work.following import task_of
+from orchestrator.core.task.checks import Check, Evaluation
+from orchestrator.core.task.children import Child
+from orchestrator.core.task.pipeline import Pipeline, Stage
+from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import Priority, Schedule, Source, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
-from orchestrator.formats.table import nearest
+from orchestrator.formats.files import parsed
+from orchestrator.formats.table import definition_error, nearest
 from orchestrator.integrations.tickets.text.redaction import (
     RedactedTicket,
     RedactionBlocked,
@@ -38,7 +44,7 @@ from orchestrator.settings import Settings
 from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
-from orchestrator.workspaces.repository import inspect_repository, open_repository
+from orchestrator.workspaces.repository import inspect_repository, open_repository, require_writable
 
 LONGEST_TITLE = 200
 TICKET_FILE, PARSED_FILE, PIPELINE_FILE = "ticket.json", "ticket-parsed.json", "pipeline.toml"
@@ -63,6 +69,7 @@ class Submission:
 
     `text` is a ticket, or the name of one on a tracker. A field that is None is taken from the ticket, or else from the
     settings. `usd` is a cost limit; a draft waits until it is submitted; `again` allows a second task of the ticket.
+    `retry_of` is the failed task that the new one repeats.
     """
 
     text: str
@@ -82,11 +89,15 @@ class Submission:
     usd: float | None = None
     draft: bool = False
     again: bool = False
+    retry_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFactory:
-    """Makes tasks from submissions; no agent can read `quarantine_dir`."""
+    """Makes tasks from submissions; no agent can read `quarantine_dir`.
+
+    `objection` returns why the roles and checks of a task could not run, empty if they can.
+    """
 
     files: TaskFiles
     quarantine_dir: Path
@@ -94,6 +105,7 @@ class TaskFactory:
     pipelines: Callable[[], Mapping[str, Pipeline]]
     redactor: Redactor
     preflight: Callable[[Pipeline], Preflight]
+    objection: Callable[[Pipeline, Sequence[Check]], str]
 
     def create(self, submission: Submission, requirement: Requirement, now: datetime) -> Task:
         """Return a new task for a requirement, with its folder written. Blocks.
@@ -107,7 +119,11 @@ class TaskFactory:
         taken = self._redacted(replace(requirement, title=_title(submission, requirement), type=given))
         repository = inspect_repository(submission.repo, submission.base)
         git, _ = open_repository(repository.path)
+        if any(stage.work.publishes and stage.publish is not Publish.REPORT for stage in pipeline.stages.values()):
+            require_writable(git, _branch(pipeline, ticket or "LOCAL", "TASK", kind))
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
+        if objection := self.objection(pipeline, checks):
+            raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
         task_id, key = self._new_id(ticket, now)
         task = Task(
             id=task_id,
@@ -117,6 +133,7 @@ class TaskFactory:
                 key=key, type=kind, source=requirement.source, sensitive_check=taken.check(now), preflight=found
             ),
             pipeline=pipeline.name,
+            pipeline_digest=_digest(pipeline.text),
             source=Source(
                 repo=str(repository.path),
                 base_branch=repository.base,
@@ -133,6 +150,7 @@ class TaskFactory:
             ),
             policy=self._policy(submission, requirement),
             status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
+            retry_of=submission.retry_of,
         )
         try:
             self._write_files(task, taken, pipeline)
@@ -140,6 +158,41 @@ class TaskFactory:
             self.files.delete(task_id)
             raise
         return task
+
+    def create_child(self, parent: Task, stage: Stage, child: Child, text: str, now: datetime) -> Task:
+        """Return the task of a child with this text, with its folder written. It has its parent's checks. Blocks.
+
+        Raises SubmissionRefused, and what the preflight raises.
+        """
+        made, kind = task_of(parent, stage, child, now), parent.ticket.type
+        pipeline = self._pipeline(stage.child_pipeline, kind)
+        taken = self._redacted(Requirement(title=child.plan.title, text=text, type=kind))
+        if objection := self.objection(pipeline, made.evaluation.checks):
+            raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
+        key = made.ticket.key
+        task = replace(
+            made,
+            title=taken.requirement.title,
+            folder=str(self.files.path_of(made.id)),
+            pipeline_digest=_digest(pipeline.text),
+            ticket=Ticket(key=key, type=kind, sensitive_check=taken.check(now), preflight=self.preflight(pipeline)),
+            source=replace(made.source, branch=_branch(pipeline, key, made.id, kind)),
+        )
+        with suppress(FileExistsError):  # a crash left it, before the task was one
+            self.files.create(task.id)
+        self._write_files(task, taken, pipeline)
+        return task
+
+    def original(self, task: Task) -> Requirement:
+        """Return what a task was made from, as its ticket.json has it: redacted, and with the address of a tracker's
+        ticket. Blocks. Raises SubmissionRefused if that file is gone or damaged.
+        """
+        found = parsed(self.files.read(task.id, TICKET_FILE)) or {}
+        text, url, labels = found.get("description"), found.get("url", ""), found.get("labels", [])
+        if not isinstance(text, str) or not isinstance(url, str) or not isinstance(labels, list):
+            path = self.files.path_of(task.id, TICKET_FILE)
+            raise SubmissionRefused(f"{path} is gone or damaged, so the ticket is not known; submit it again")
+        return Requirement(title=task.title, text=text, url=url, labels=tuple(map(str, labels)))
 
     def _policy(self, submission: Submission, requirement: Requirement) -> TaskPolicy:
         """Return the policy of the settings, except for what the submission sets itself."""
@@ -190,20 +243,27 @@ class TaskFactory:
     def _write_files(self, task: Task, taken: RedactedTicket, pipeline: Pipeline) -> None:
         """Write what the task starts from: its ticket, whole and in parts, and its pipeline."""
         requirement = taken.requirement
-        parsed = document(parse_template(requirement.text, task.title, requirement.type), task.title)
+        parts = document(parse_template(requirement.text, task.title, requirement.type), task.title)
         self.files.write(task.id, TICKET_FILE, _json(ticket_document(task, taken)))
-        self.files.write(task.id, PARSED_FILE, _json(parsed))
+        self.files.write(task.id, PARSED_FILE, _json(parts))
         self.files.write(task.id, PIPELINE_FILE, pipeline.text.encode())
 
 
 @lru_cache(maxsize=KEPT_PIPELINES)
-def accepted_pipeline(files: TaskFiles, task_id: str) -> Pipeline:
-    """Return the pipeline of a task as it was declared when the task was submitted.
+def accepted_pipeline(files: TaskFiles, task_id: str, digest: str) -> Pipeline:
+    """Return the pipeline of a task as it was declared when the task was submitted; `digest` is the task's own.
 
-    Raises DefinitionError if the task's copy is gone or damaged.
+    Raises DefinitionError if the task's copy is gone or damaged, or was changed since.
     """
     path = files.path_of(task_id, PIPELINE_FILE)
-    return parse_pipeline(read_declared(path), str(path))
+    text = read_declared(path)
+    if digest and _digest(text) != digest:
+        raise definition_error(path, "this is not the pipeline that was accepted with the ticket; restore the file")
+    return parse_pipeline(text, str(path))
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _ticket_key(submission: Submission, requirement: Requirement) -> str | None:

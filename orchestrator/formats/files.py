@@ -10,6 +10,7 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
+from pwd import getpwuid
 
 import orjson
 
@@ -152,6 +153,26 @@ def parsed(content: bytes) -> dict[str, Json] | None:
     except orjson.JSONDecodeError:
         return None
     return document if isinstance(document, dict) else None
+
+
+def owned_by_another(path: Path) -> str | None:
+    """Return the other user to whom a file belongs, or the folder that hides it; None if it is this user's or not
+    there.
+    """
+    for place in (path, *path.parents):
+        try:
+            uid = place.stat().st_uid
+        except PermissionError:
+            continue
+        except OSError:
+            return None
+        if uid == os.geteuid():
+            return None
+        try:
+            return getpwuid(uid).pw_name
+        except KeyError:
+            return f"#{uid}"
+    return None
 
 
 def sync_folder(folder: Path) -> None:

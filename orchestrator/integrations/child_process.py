@@ -6,7 +6,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.processes.process_stats import kill_marked
+from orchestrator.processes.process_stats import kill_run
 from orchestrator.redaction.display import escape_text
 
 REAP_LIMIT = 5.0
@@ -47,7 +47,7 @@ async def end_command(process: asyncio.subprocess.Process, mark: Path) -> tuple[
     if process.returncode is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-    killed = await asyncio.to_thread(kill_marked, mark)
+    killed = await asyncio.to_thread(kill_run, mark)
     with suppress(TimeoutError):
         async with asyncio.timeout(REAP_LIMIT):
             await process.wait()

@@ -39,8 +39,8 @@ class Tier(StrEnum):
 class Role:
     """Who an agent is; None and empty leave the choice to the settings or to the CLI.
 
-    `tier`, `on_permission`, `on_question` and `on_plan` are keys of this program; a denied question is left to the
-    agent.
+    `tier`, `on_permission`, `on_question`, `on_plan` and `network` are keys of this program; a denied question is left
+    to the agent. Without `network` the commands that an agent runs have none.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Role:
     on_permission: OnAsk = OnAsk.ASK
     on_question: OnAsk = OnAsk.ASK
     on_plan: OnAsk = OnAsk.ASK
+    network: bool = True
     prompt: str
     source: str = field(default="", compare=False)
 
@@ -79,6 +80,7 @@ def read_role(front: Table, prompt: str, expected_name: str) -> Role:
         on_permission=_on_ask(front, "onPermission"),
         on_question=_on_ask(front, "onQuestion"),
         on_plan=_on_ask(front, "onPlan"),
+        network=front.choice("network", {"true": True, "false": False}, "network") is not False,
         prompt=prompt.strip(),
         source=front.report.source,
     )

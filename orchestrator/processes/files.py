@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from _blake2 import blake2b
 from _json import encode_basestring_ascii, make_scanner
 
 TYPE_CHECKING = False
@@ -50,13 +51,15 @@ if TYPE_CHECKING:
     class Handover(TypedDict):
         """What the holder gets in memory only: secret variables of the agent's environment, and masks.
 
-        `stdout` and `stderr` are the masks of these streams, each a pattern and the word that replaces it.
+        `stdout` and `stderr` are the masks of these streams, each a pattern and the word that replaces it. `exit_key`
+        signs the exit file, in hexadecimal.
         """
 
         env: dict[str, str]
         stdout: list[list[str]]
         stderr: list[list[str]]
         stdout_is_json: bool
+        exit_key: str
 
     class PidRecord(TypedDict):
         """Who serves a run: pids mean something only together with the boot and the holder's start.
@@ -100,6 +103,8 @@ END_OF_INPUT = b'{"eof":true}\n'
 LOCK_FD, CONTROL_FD, HANDOVER_FD = 3, 4, 5  # where the daemon puts the descriptors that a holder inherits
 
 RUNNING, FROZEN, STOPPING = "running", "frozen", "stopping"
+RLIMIT_LOCKS, MARKS_FROM = 10, 1 << 40
+"""A limit that Linux has not used since 2.4.25: processes inherit it, and only root can raise it again."""
 SAID = "+"
 """Precedes a run's name on the doorbell if only its output has grown."""
 BY_REQUEST, BY_TIMEOUT, BY_ORPHAN, BY_SHUTDOWN = "request", "timeout", "orphan", "shutdown"
@@ -209,6 +214,17 @@ def replace(path: str, text: str, *, durable: bool = False) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def signed_exit(record: object, key: str) -> str:
+    """Return the text of an exit file: the record, and on a second line its signature with the run's key."""
+    text = encode(record)
+    return f"{text}\n{blake2b(text.encode(), key=bytes.fromhex(key), digest_size=32).hexdigest()}\n"
+
+
+def mark_of(folder: str) -> int:
+    """Return the limit of file locks that marks the processes of the run of this folder."""
+    return MARKS_FROM + int.from_bytes(blake2b(os.fsencode(folder), digest_size=5).digest(), "big")
 
 
 def boot_id() -> str:

@@ -10,8 +10,9 @@ Theory of operation
     discards the default stop (measured with the real CLI).
   * Descriptor 3 is the flock on `lock`: held exactly as long as the holder lives. No child inherits it.
   * Other processes of this user can neither trace the holder nor read its memory, which holds what was provided.
-  * Descriptor 5 is an anonymous file in memory: what was provided for the agent, and how it is masked in the agent's
-    output. It is read once; its content is never in a file, an argument or this process's environment.
+  * Descriptor 5 is an anonymous file in memory: what was provided for the agent, how it is masked in the agent's
+    output, and the key that signs the exit file. It is read once; its content is never in a file, an argument or this
+    process's environment.
   * Descriptor 4 is `control`, opened by the daemon before the start: a request finds a reader as soon as there is a
     holder, and none once it is gone.
   * One loop waits for requests, output, room for input, SIGCHLD, and the next deadline. Nothing in it blocks except a
@@ -26,6 +27,7 @@ Theory of operation
   * A machine that shuts down sends TERM to every process at once. The holder waits for the end of its agent, and
     records that the agent did not end by itself: a check that was killed this way has no result. A frozen process does
     not react to TERM, and systemd would wait 90 s for it: if it was sent TERM too, it is thawed so that it can end.
+  * Every process of the run inherits a limit that marks it and that it cannot raise again, whatever else it sheds.
   * The machine may sleep and its clock may jump: every duration is measured on the monotonic clock, which does not run
     during a suspend. `alive` counts as touched when its time changes, whatever the time is.
 """
@@ -41,7 +43,7 @@ import time
 from _ctypes import call_function, dlopen, dlsym  # the C half: `ctypes` takes another 3 ms
 
 from orchestrator.processes import cgroup, files, holder_files, tree
-from orchestrator.processes.launch import IGNORED, launch, wake_on_children
+from orchestrator.processes.launch import IGNORED, launch, mark, wake_on_children
 from orchestrator.processes.masking import Mask
 from orchestrator.processes.pumps import InputPump, OutputPump
 
@@ -208,7 +210,7 @@ class Holder:
             graces = self.spec["graces"]
             term = time.monotonic() + (graces["eof"] if self.spec["stdin"] == "pump" else 0)
             self.rungs = [(term, _signal.SIGTERM), (term + graces["term"], _signal.SIGKILL)]
-            self.input.close()
+            self.input.finish()
         self.answer(request)
 
     def note_shutdown(self) -> None:
@@ -372,9 +374,11 @@ def main(folder: str) -> None:
     os.set_inheritable(files.LOCK_FD, False)
     os.set_inheritable(files.CONTROL_FD, False)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    mark(folder)
     os.chdir(folder)
     spec: files.Spec = files.decode(files.read(files.SPEC))  # type: ignore[assignment]  # the daemon writes what Spec says
-    holder = Holder(spec, handed_over())
+    given = handed_over()
+    holder = Holder(spec, given)
     try:
         holder.serve()
     except Exception as error:
@@ -385,7 +389,7 @@ def main(folder: str) -> None:
         raise
     finally:
         holder.cgroup.remove()
-        holder_files.write_exit(holder.ending())
+        holder_files.write_exit(holder.ending(), given["exit_key"])
         holder_files.ring(spec)
 
 

@@ -25,11 +25,14 @@ def write_pid(holder: tree.Process, agent: int | None, cgroup: str | None) -> No
     files.replace(files.PID, files.encode(record))
 
 
-def write_exit(record: files.ExitRecord) -> None:
-    """Write how a run ended, last of all; on a full disk, retry until there is room, unless the folder is gone."""
+def write_exit(record: files.ExitRecord, key: str) -> None:
+    """Write how a run ended, last of all and signed, so that only the holder can have written it.
+
+    On a full disk, retry until there is room, unless the folder is gone.
+    """
     while os.path.exists(files.LOCK):
         try:
-            files.replace(files.EXIT, files.encode(record), durable=True)
+            files.replace(files.EXIT, files.signed_exit(record, key), durable=True)
         except OSError:
             time.sleep(TRY_AGAIN_AFTER)
         else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 
 from orchestrator.processes import files
 
@@ -79,6 +80,13 @@ def _whole_command(spec: files.Spec) -> list[str]:
 
     _first_found(command, spec["env"], look_at)
     return [*spec["wrap"], *found, *arguments]
+
+
+def mark(folder: str) -> None:
+    """Set the limit that marks every process of the run of this folder; below a marked process any lower one does."""
+    own, wanted = resource.getrlimit(files.RLIMIT_LOCKS)[1], files.mark_of(folder)
+    limit = wanted if own == resource.RLIM_INFINITY else min(wanted, own - 1)
+    resource.setrlimit(files.RLIMIT_LOCKS, (limit, limit))
 
 
 def wake_on_children() -> int:

@@ -1,6 +1,12 @@
-"""Measure what the processes of a run use, and kill those whose holder died."""
+"""Measure what the processes of a run use, and find and kill all that belong to it.
+
+A process belongs to a run if it descends from the run's holder, carries the run's marker in its environment, has the
+run's limit of file locks, or is in the run's control group. The holder is recognised by its command line and by what
+the journal says of it, so that a run is found although an agent moved its folder.
+"""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -9,7 +15,7 @@ import psutil
 from orchestrator.formats.codec import Json, from_json
 from orchestrator.processes import files
 from orchestrator.processes.cgroup import PREFIX, Cgroup, name_of, own_place, recorded
-from orchestrator.processes.spec import MARKER, Activity, PidRecord, Usage
+from orchestrator.processes.spec import BOOT, MARKER, Activity, PidRecord, Usage
 
 SWEEP_LIMIT = 2.0  # seconds
 SWEEP_PAUSE = 0.01
@@ -80,36 +86,100 @@ def activity_of(folder: Path) -> Activity:
     return Activity(pids=frozenset(pids), cpu_seconds=cpu, io_bytes=io, wakes=wakes)
 
 
-def kill_marked(folder: Path) -> tuple[int, ...]:
-    """Kill everything in this run's control group and everything with its marker; return their pids.
-    Takes 2 s at most.
+def holder_of(folder: Path) -> str:
+    """Return what identifies the run's holder on this machine for good; empty before it wrote its pid."""
+    record = pid_record(folder)
+    return f"{record.boot_id} {record.holder} {record.start_ticks}" if record else ""
+
+
+def has_processes(folder: Path, holder: str = "") -> bool:
+    """Return whether any process of the run is left, or a holder that was stopped.
+
+    `holder` is what `holder_of` returned when the run began.
     """
-    cgroup = cgroup_of(folder)
-    killed = sorted(cgroup.members())
-    cgroup.kill()
+    holders, others = _processes_of(folder, holder)
+    return bool(others) or any(process.status() == psutil.STATUS_STOPPED for process in holders)
+
+
+def kill_run(folder: Path, holder: str = "") -> tuple[int, ...]:
+    """Kill every process of a run and its holder last; return their pids. Takes 2 s at most.
+
+    `holder` is what `holder_of` returned when the run began.
+    """
+    groups = _groups_of(folder, holder)
+    killed: dict[int, None] = {}
     deadline = time.monotonic() + SWEEP_LIMIT
-    while ((marked := _marked(str(folder))) or cgroup.members()) and time.monotonic() < deadline:
-        for process in marked:
-            if process.pid not in killed:
-                killed.append(process.pid)
-            try:
+    while True:
+        holders, others = _processes_of(folder, holder)
+        for group in groups:
+            group.kill()
+        for process in others or holders:
+            killed[process.pid] = None
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 process.kill()
-            except (psutil.NoSuchProcess, psutil.AccessDenied):
-                continue
+        if not (holders or others) or time.monotonic() > deadline:
+            break
         time.sleep(SWEEP_PAUSE)
-    cgroup.remove()
+    for group in groups:
+        group.remove()
     return tuple(killed)
 
 
-def _marked(value: str) -> list[psutil.Process]:
-    marked = []
+def _processes_of(folder: Path, holder: str) -> tuple[list[psutil.Process], list[psutil.Process]]:
+    """Return the living holders of a run, one at most unless it was forged, and every other process of it."""
+    holders, others = list[psutil.Process](), dict[int, psutil.Process]()
+    grouped = {pid for group in _groups_of(folder, holder) for pid in group.members()}
     for process in psutil.process_iter():
         try:
-            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARKER) == value:
-                marked.append(process)
+            if process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            if _is_holder(process, str(folder), holder):
+                holders.append(process)
+                others |= {child.pid: child for child in process.children(recursive=True)}
+            elif process.pid in grouped or _is_marked(process, str(folder)):
+                others[process.pid] = process
         except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
             continue
-    return marked
+    return holders, [process for process in others.values() if _lives(process)]
+
+
+def _is_marked(process: psutil.Process, folder: str) -> bool:
+    with suppress(psutil.AccessDenied):
+        if process.environ().get(MARKER) == folder:
+            return True
+    return process.rlimit(files.RLIMIT_LOCKS)[1] == files.mark_of(folder)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _is_holder(process: psutil.Process, folder: str, holder: str) -> bool:
+    words = process.cmdline()
+    if BOOT in words and words[-1] == folder:
+        return True
+    known = _known(holder)
+    return known is not None and known[0] == process.pid and known[1] == _start_ticks(process.pid)
+
+
+def _groups_of(folder: Path, holder: str) -> list[Cgroup]:
+    """Return the control groups of a run: the one that its pid file names, and the one named after its holder."""
+    groups, known, place = [cgroup_of(folder)], _known(holder), own_place()
+    if known is not None and place is not None:
+        groups.append(Cgroup(f"{place}/{name_of(*known)}"))
+    return [group for group in groups if group.path is not None]
+
+
+def _known(holder: str) -> tuple[int, int] | None:
+    """Return pid and start of a holder of this boot."""
+    match holder.split(" "):
+        case [boot, pid, ticks] if boot == files.boot_id():
+            return int(pid), int(ticks)
+        case _:
+            return None
 
 
 def _is_named_after(name: str, pid: int) -> bool:

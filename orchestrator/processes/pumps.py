@@ -140,6 +140,7 @@ class InputPump:
         self._complete = 0  # everything before this is whole lines
         self._sent = 0
         self._saved = self._on_disk = 0
+        self._is_last = False
         if target is not None:
             os.set_blocking(target, False)
 
@@ -150,16 +151,24 @@ class InputPump:
 
     def pump(self) -> None:
         """Deliver as much as the agent accepts now."""
-        if self._target is None or not self._find_lines() or self._file is None:
+        if self._target is None:
             return
         try:
-            self._deliver(self._file, self._target)
+            if self._find_lines() and self._file is not None:
+                self._deliver(self._file, self._target)
+            if self._is_last:
+                self.close()
         except BlockingIOError:
             return
         except BrokenPipeError:
             self.close()
         finally:
             self._save()
+
+    def finish(self) -> None:
+        """Deliver every line sent so far, then close; a stop must not overtake the interrupt that was sent before."""
+        self._is_last = True
+        self.pump()
 
     def close(self) -> None:
         """End of input: nothing more will be delivered."""

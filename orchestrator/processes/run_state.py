@@ -3,12 +3,13 @@
 import fcntl
 import os
 from datetime import UTC, datetime
+from hmac import compare_digest
 from pathlib import Path
 from typing import TypeVar, cast
 
 from orchestrator.formats.codec import Json, from_json, to_json
 from orchestrator.processes import files
-from orchestrator.processes.process_stats import kill_marked, pid_record
+from orchestrator.processes.process_stats import kill_run, pid_record
 from orchestrator.processes.spec import Exit, Status
 
 T = TypeVar("T")
@@ -32,15 +33,16 @@ def is_alive(folder: Path) -> bool:
         os.close(descriptor)
 
 
-def exit_of(folder: Path) -> Exit | None:
-    """Return how a run ended; None while it runs or has not begun.
+def exit_of(folder: Path, key: str, holder: str = "") -> Exit | None:
+    """Return how a run ended; None while it runs or has not begun. What is not signed with the run's key is ignored.
 
     If the run's holder died without writing that, kill what is left, record it in the exit file, and return `lost`.
+    The same if the folder is gone or empty, but the run's `holder` is known.
     """
-    found = _record(Exit, folder / files.EXIT)
-    if found or is_alive(folder) or not (folder / files.PID).exists():
+    found = _signed_exit(folder, key)
+    if found or is_alive(folder) or not (holder or (folder / files.PID).exists()):
         return found
-    return _record(Exit, folder / files.EXIT) or _note_loss(folder)
+    return _signed_exit(folder, key) or _note_loss(folder, key, holder)
 
 
 def status_of(folder: Path) -> Status | None:
@@ -60,6 +62,14 @@ def pid_of(folder: Path) -> int | None:
 def has_begun(folder: Path) -> bool:
     """Return whether a holder ever reported its pid; the run may have ended since."""
     return (folder / files.PID).exists() or (folder / files.EXIT).exists()
+
+
+def seconds_of(folder: Path) -> float:
+    """Return how long a run took, by the times of the files that its holder wrote first and last."""
+    try:
+        return round((folder / files.EXIT).stat().st_mtime - (folder / files.PID).stat().st_mtime, 2)
+    except OSError:
+        return 0.0
 
 
 def is_spawned(folder: Path) -> bool:
@@ -90,10 +100,23 @@ def _record(kind: type[T], path: Path) -> T | None:
         return None
 
 
-def _note_loss(folder: Path) -> Exit:
+def _signed_exit(folder: Path, key: str) -> Exit | None:
+    try:
+        text = files.read(str(folder / files.EXIT))
+        record = files.decode(text)
+        is_signed = compare_digest(files.signed_exit(record, key), text)
+        return from_json(Exit, cast(Json, record)) if is_signed else None
+    except (*files.GONE, ValueError, TypeError):
+        return None
+
+
+def _note_loss(folder: Path, key: str, holder: str) -> Exit:
     ended_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    lost = Exit(lost=True, swept=kill_marked(folder), ended_at=ended_at)
-    files.replace(str(folder / files.EXIT), files.encode(to_json(lost)), durable=True)
+    lost = Exit(lost=True, swept=kill_run(folder, holder), ended_at=ended_at)
+    try:
+        files.replace(str(folder / files.EXIT), files.signed_exit(to_json(lost), key), durable=True)
+    except (*files.GONE, IsADirectoryError):  # another program moved the folder, or put one there
+        return lost
     return lost
 
 

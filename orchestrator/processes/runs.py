@@ -20,9 +20,10 @@ from secrets import token_hex
 import structlog
 
 import orchestrator
+from orchestrator.formats.signing import SigningKey
 from orchestrator.processes import files
 from orchestrator.processes.doorbell import Doorbell, make_fifo
-from orchestrator.processes.process_stats import cgroup_of, remove_abandoned_groups, usage_of
+from orchestrator.processes.process_stats import cgroup_of, has_processes, kill_run, remove_abandoned_groups, usage_of
 from orchestrator.processes.run_state import (
     appearance_of,
     exit_of,
@@ -33,11 +34,13 @@ from orchestrator.processes.run_state import (
     take_lock,
 )
 from orchestrator.processes.spec import (
+    BOOT,
     Exit,
     Frozen,
     HolderFailed,
     HolderSilent,
     InputClosed,
+    Limits,
     RunGone,
     RunSpec,
     State,
@@ -53,7 +56,6 @@ ANSWER_LIMIT = 10.0  # seconds; a freeze takes two at most
 LOOK_AGAIN = 0.1  # seconds between looks while an answer is awaited and no bell rings
 FREE_DESCRIPTORS = 10  # above the descriptors that a holder gets
 PYTHON = (sys.executable, "-I", "-S", "-c")
-BOOT = "import sys; sys.path.append(sys.argv[1]); from orchestrator.processes.holder import main; main(sys.argv[2])"
 FOR_HOLDERS = frozenset({"LANG", "LD_LIBRARY_PATH"})
 SOURCES = Path(orchestrator.__file__).parent.parent
 
@@ -73,13 +75,15 @@ class Runs:
 
     def __init__(self, *, data_dir: Path) -> None:
         """Creates the doorbell and the `alive` file, nothing else."""
-        self._doorbell = Doorbell(data_dir.absolute())
+        self._data_dir, self._key = data_dir.absolute(), SigningKey(data_dir)
+        self._doorbell = Doorbell(self._data_dir)
         self._watched: dict[Path, _Watched] = {}
         self._labels: dict[str, Path] = {}
         self._on_change: Callable[[Path], None] | None = None
         self._on_output: Callable[[Path], None] | None = None
         self._sweep: asyncio.Task[None] | None = None
         self._children: set[int] = set()
+        self._stopping: dict[Path, asyncio.TimerHandle] = {}
 
     def watch(self, on_change: Callable[[Path], None], on_output: Callable[[Path], None] | None = None) -> None:
         """Call `on_change(folder)` whenever a started or adopted run's files may have changed, until its end.
@@ -118,7 +122,7 @@ class Runs:
             record = spec.record(folder, self._doorbell.path, self._doorbell.alive)
             files.replace(str(folder / files.SPEC), files.encode(record))
             make_fifo(folder / files.CONTROL)
-            holder = _spawn_holder(folder, lock, files.encode(spec.handover()))
+            holder = _spawn_holder(folder, lock, files.encode(spec.handover(self._exit_key(folder))))
         finally:
             os.close(lock)
         self._children.add(holder)
@@ -128,11 +132,13 @@ class Runs:
         """Return whether a holder serves this run."""
         return is_alive(folder)
 
-    def exit_of(self, folder: Path) -> Exit | None:
-        """Return how a run ended; None while it runs or has not begun. Kill what is left of a run whose holder was
-        killed.
+    def exit_of(self, folder: Path, holder: str = "") -> Exit | None:
+        """Return how a run ended; None while it runs or has not begun.
+
+        If the run's holder was killed, or the run's folder is gone, kill what is left of it. `holder` is what
+        `holder_of` returned when it began: with it, the run is known to have begun.
         """
-        return exit_of(folder)
+        return exit_of(folder, self._exit_key(folder), holder)
 
     def status_of(self, folder: Path) -> Status | None:
         """Return what the holder last reported; None before its first report."""
@@ -172,11 +178,17 @@ class Runs:
         """Let a frozen tree continue. Raises RunGone, HolderSilent."""
         await self._ask(folder, "thaw")
 
-    async def stop(self, folder: Path) -> None:
+    async def stop(self, folder: Path, holder: str = "", longest: float = Limits().longest_stop) -> None:
         """Begin to stop a run (end of input, TERM, KILL, each after its grace period); its exit tells
         when it is over.
+
+        After `longest` seconds everything that is left of it is killed, whatever its holder does. `holder` is what
+        `holder_of` returned when the run began.
         """
         self._listen()
+        if folder not in self._stopping:
+            loop = asyncio.get_running_loop()
+            self._stopping[folder] = loop.call_later(longest, self._end_unheld, folder, holder)
         self._request(folder, "stop")
 
     async def close(self) -> None:
@@ -185,8 +197,22 @@ class Runs:
             self._sweep.cancel()
             await asyncio.gather(self._sweep, return_exceptions=True)
             self._sweep = None
+        for timer in self._stopping.values():
+            timer.cancel()
         self._doorbell.close()
         self._reap()
+
+    def _exit_key(self, folder: Path) -> str:
+        """Return the key of this run alone; it is the same after the data folder was moved."""
+        return self._key.derived(f"exit of {os.path.relpath(folder, self._data_dir)}")
+
+    def _end_unheld(self, folder: Path, holder: str) -> None:
+        """Kill every process of a run that its holder does not end: it may be stopped, or not hear of requests."""
+        del self._stopping[folder]
+        if has_processes(folder, holder):
+            log.warning("processes_killed", run=str(folder), pids=kill_run(folder, holder))
+            if folder in self._watched:
+                self._changed(folder)
 
     def _listen(self) -> None:
         self._doorbell.listen(self._rung)

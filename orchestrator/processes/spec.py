@@ -12,6 +12,11 @@ from orchestrator.processes import files
 from orchestrator.redaction.masking import NO_MASKS, Masks
 
 MARKER = "ORCHESTRATOR_RUN"
+BOOT = "import sys; sys.path.append(sys.argv[1]); from orchestrator.processes.holder import main; main(sys.argv[2])"
+"""What a holder's interpreter runs: its arguments are where this program is installed, and the run's folder."""
+
+
+STOP_MARGIN = 10.0  # seconds that a busy machine may take for a stop, beyond its steps
 
 
 class RunGone(OrchestratorError):
@@ -67,18 +72,27 @@ class StoppedBy(StrEnum):
     SHUTDOWN = files.BY_SHUTDOWN  # the machine shuts down: every process was sent TERM
 
 
+HELD_BELOW = 64 << 20
+"""Bytes of free space below which a holder leaves the output of its run in the pipe, so that no line is cut short."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What a run may use; times in seconds, sizes in bytes."""
 
     orphan_after: float | None = 300.0  # the run freezes by itself if the daemon is silent for this long
     rotate_bytes: int = 256 << 20
-    floor_bytes: int = 64 << 20  # below this much free space output waits in the pipe
+    floor_bytes: int = HELD_BELOW
     eof_grace: float = 5.0
     term_grace: float = 10.0
     kill_grace: float = 5.0
     sweep_grace: float = 1.0  # for what an ended agent leaves behind, between TERM and KILL
     oom_score_adj: int = 500
+
+    @property
+    def longest_stop(self) -> float:
+        """After how many seconds a run that was told to stop has ended, unless its holder does not do its work."""
+        return self.eof_grace + self.term_grace + self.kill_grace + self.sweep_grace + self.kill_grace + STOP_MARGIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +137,7 @@ class RunSpec:
             "cgroup": self.cgroup,
         }
 
-    def handover(self) -> files.Handover:
+    def handover(self, exit_key: str) -> files.Handover:
         """Return what the holder has to know and what must not be on disk."""
         is_json = self.stdin is Stdin.PUMP
         return {
@@ -131,6 +145,7 @@ class RunSpec:
             "stdout": [list(mask) for mask in (self.masks.json if is_json else self.masks.plain)],
             "stderr": [list(mask) for mask in self.masks.plain],
             "stdout_is_json": is_json,
+            "exit_key": exit_key,
         }
 
 

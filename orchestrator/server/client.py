@@ -1,5 +1,6 @@
 """The daemon as a program on the same machine sees it: requests over its Unix socket, answers as views."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from pydantic import SecretStr, ValidationError
 from orchestrator.core.events.operations import FailureReport, OperationRefused, Refusal, StepUpdate, Transition
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
+from orchestrator.formats.files import owned_by_another
 from orchestrator.pipelines.operation_parser import show_failure, show_step, show_transition
 from orchestrator.server.schemas.base import View, to_view
 from orchestrator.server.schemas.checkpoints import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
@@ -270,6 +272,11 @@ class Client:
             ) from error
 
     def _unreachable(self) -> DaemonUnreachable:
+        owner = None if os.geteuid() == 0 else owned_by_another(self.socket)
+        if owner is not None:
+            return DaemonUnreachable(
+                f"{self.socket} belongs to {owner}, who alone may use it; try again as that user: sudo -u {owner}"
+            )
         return DaemonUnreachable(
             f"no daemon answers on {self.socket}; start it with `orchestrator serve`, "
             "or give its address with --socket or --data-dir"

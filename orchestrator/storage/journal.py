@@ -8,21 +8,24 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import orjson
 
 from orchestrator.core.events.events import Event, TaskSubmitted
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json, JsonObject, stamp, to_json
-from orchestrator.formats.files import parsed, read_file, unsealed
+from orchestrator.formats.files import parsed, read_file, unsealed, write_atomically
 from orchestrator.formats.patch import Operation, applied
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.records import StoreError
 
 NAME = "journal.jsonl"
 CHECKPOINTS = "checkpoints"
+RECOVERED = "Recovered"
+"""The trigger of a line that is no decision, but has the whole state after those that were lost."""
 REPAIR_HINT = "restore it from a backup, or stop the daemon and run `orchestrator checkpoints recover` for the task"
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -134,33 +137,91 @@ def line_of(before: Task | None, after: Task, event: Event, change: list[Operati
     }
 
 
-def replay_from(folder: Path, document: JsonObject, covered: int) -> tuple[JsonObject, int]:
-    """Return the document with every whole line beyond `covered` bytes applied, and where the last whole line ends.
+class Replayed(NamedTuple):
+    """What a journal adds up to, and where its last line that counts ends, in bytes.
 
-    A torn last line is skipped. Raises StoreError if there is no journal, DamagedJournal if it does not fit.
+    `is_damaged` if the bytes beyond it are no decisions, `is_short` if the state knows decisions that it has lost.
+    """
+
+    document: JsonObject
+    end: int
+    is_damaged: bool = False
+    is_short: bool = False
+
+    @property
+    def seq(self) -> int:
+        """The number of the last decision."""
+        found = self.document.get("seq")
+        return found if isinstance(found, int) else 0
+
+
+def replay_from(folder: Path, document: JsonObject, covered: int) -> Replayed:
+    """Return the document with every whole line beyond `covered` bytes applied.
+
+    A torn last line is skipped, and so are lines at the end that are no decisions: garbage, or a line twice. If the
+    journal is shorter than `covered`, the document alone counts. Raises StoreError if there is no journal,
+    DamagedJournal if a decision beyond what can be applied is left.
     """
     path = folder / NAME
     size = _size(path)
     if size < covered:
-        raise DamagedJournal(f"{escape_text(str(path))} has {size} bytes, but {covered} were written; {REPAIR_HINT}")
-    if size > covered:
-        document, covered = _replayed(path, document, covered)
-    if not document:
+        return Replayed(document, _replayed(path, {}, 0, are_lost=True).end, is_damaged=True, is_short=True)
+    found = _replayed(path, document, covered) if size > covered else Replayed(document, covered)
+    if not found.document:
         raise DamagedJournal(
             f"{escape_text(str(path))} contains no decision; its ticket was never accepted; the folder can be deleted"
         )
-    return document, covered
+    return found
 
 
-def replay(folder: Path) -> tuple[JsonObject, int]:
-    """Apply the journal to the state in the newest intact checkpoint; return the document and where
-    the last line ends.
+def replay(folder: Path) -> Replayed:
+    """Apply the journal to the state in the newest intact checkpoint. Raises as `replay_from`, also if it is shorter
+    than the checkpoint knows.
     """
     for path in checkpoints(folder):
         kept = unsealed(read_file(path) or b"")
-        if kept is not None:
-            return replay_from(folder, cast(JsonObject, kept["state"]), cast(int, kept["journal_bytes"]))
+        if kept is not None and (state := cast(JsonObject, kept["state"])).get("task_id") == folder.name:
+            covered = cast(int, kept["journal_bytes"])
+            if (size := _size(folder / NAME)) < covered:
+                where = escape_text(str(folder / NAME))
+                raise DamagedJournal(f"{where} has {size} bytes, but {covered} were written; {REPAIR_HINT}")
+            return replay_from(folder, state, covered)
     return replay_from(folder, {}, 0)
+
+
+def mend(folder: Path, found: Replayed, line: JsonObject) -> tuple[str | None, int]:
+    """Set aside what is no decision at the end of a journal, and append `line` if the journal is too short.
+
+    Return the name under which the former is kept, if there was any, and where the journal ends. Raises OSError.
+    """
+    content = (folder / NAME).read_bytes()
+    whole, rest = content[: found.end], content[found.end :]
+    kept_as = None
+    if rest:
+        first = f"{NAME}.damaged-{found.seq}"
+        names = (first if number == 1 else f"{first}-{number}" for number in count(1))
+        kept_as = next(name for name in names if not os.path.lexists(folder / name))
+        write_atomically(folder / kept_as, rest)
+    if found.is_short:
+        whole += orjson.dumps(line) + b"\n"
+    write_atomically(folder / NAME, whole)
+    return kept_as, len(whole)
+
+
+def recovered_line(task_id: str, document: JsonObject, at: str) -> JsonObject:
+    """Return a line that gives the state after decisions whose own lines are lost; it has the number of the last."""
+    return {
+        "seq": document["seq"],
+        "timestamp": at,
+        "task_id": task_id,
+        "type": "event",
+        "from": document["stage"],
+        "to": document["stage"],
+        "trigger": RECOVERED,
+        "metadata": {},
+        "event": {"at": at},
+        "change": [{"op": "replace", "path": "", "value": document}],
+    }
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -190,26 +251,52 @@ def _size(path: Path) -> int:
     return found.st_size
 
 
-def _replayed(path: Path, document: JsonObject, covered: int) -> tuple[JsonObject, int]:
+def _replayed(path: Path, document: JsonObject, covered: int, *, are_lost: bool = False) -> Replayed:
+    """Apply lines as long as they fit; with `are_lost` it does not matter what the others are."""
     with path.open("rb") as journal:
         journal.seek(covered)
         for raw in journal:
             if not raw.endswith(b"\n") or (b"\0" in raw and not journal.peek(1)):
                 break  # torn: the end of the line, or blocks within it, never reached the disk
-            document = _applied(path, document, parsed(raw), covered)
+            try:
+                document = _applied(path, document, parsed(raw), covered)
+            except DamagedJournal:
+                if not are_lost and any(_is_later(line, path.parent.name, document) for line in (raw, *journal)):
+                    raise
+                return Replayed(document, covered, is_damaged=True)
             covered += len(raw)
-    return document, covered
+    return Replayed(document, covered)
 
 
 def _applied(path: Path, document: JsonObject, line: JsonObject | None, at: int) -> JsonObject:
     known = document.get("seq", 0)
     expected = known + 1 if isinstance(known, int) else None
-    if line is None or line.get("seq") != expected:
+    if expected is not None and (whole := _recovered(line, path.parent.name, expected)):
+        return whole
+    if line is None or line.get("seq") != expected or (document and line.get("task_id") != document.get("task_id")):
         raise DamagedJournal(f"{path}: decision {expected} is missing at byte {at}; {REPAIR_HINT}")
     try:
         return applied(document, cast(list[Operation], line["change"]))
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedJournal(f"{path} is damaged at byte {at}: {error}; {REPAIR_HINT}") from error
+
+
+def _recovered(line: JsonObject | None, task_id: str, expected: int) -> JsonObject | None:
+    """Return the state that a line gives as a whole, in place of decisions from the expected one on."""
+    match line:
+        case {
+            "trigger": str(trigger),
+            "change": [{"path": "", "value": {"task_id": str(owner), "seq": int(seq)} as whole}],
+        } if trigger == RECOVERED and owner == task_id and seq >= expected:
+            return cast(JsonObject, whole)
+    return None
+
+
+def _is_later(raw: bytes, task_id: str, document: JsonObject) -> bool:
+    """Return whether a line is a decision of the task beyond those that the document has."""
+    line, known = parsed(raw), document.get("seq", 0)
+    seq = line.get("seq") if line is not None and line.get("task_id") == task_id else None
+    return isinstance(seq, int) and isinstance(known, int) and seq > known
 
 
 def _event_json(event: Event) -> Json:

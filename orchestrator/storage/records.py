@@ -86,25 +86,35 @@ def summary_of(task: Task) -> TaskSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignEdit:
+    """A state.json or the end of a journal that is not ours: its name now, and at most fifty changed paths."""
+
+    task_id: str
+    kept_as: str
+    changed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedTask:
     """A task as it was found in the store.
 
     If something other than the daemon wrote its state.json, `changed` are the paths that differed and `foreign` is the
-    name under which that file was kept.
+    name under which that file was kept. `damaged` is the name under which the end of its journal was kept, if that was
+    no decision.
     """
 
     task: Task
     foreign: str | None = None
     changed: tuple[str, ...] = ()
+    damaged: str | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignEdit:
-    """A state.json not written by the daemon: the name it was kept under, and the changed paths, at most fifty."""
-
-    task_id: str
-    kept_as: str
-    changed: tuple[str, ...]
+    @property
+    def edits(self) -> tuple[ForeignEdit, ...]:
+        """What was set aside."""
+        found = ((self.foreign, self.changed), (self.damaged, ()))
+        return tuple(
+            ForeignEdit(task_id=self.task.id, kept_as=name, changed=changed) for name, changed in found if name
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,15 +17,12 @@ from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.formats.files import read_file, sealed, unsealed, write_atomically
-from orchestrator.storage.journal import NAME, checkpoints
+from orchestrator.storage.journal import NAME, checkpoints, recovered_line
 from orchestrator.storage.records import StoreError
 from orchestrator.storage.state_document import from_document
 from orchestrator.storage.state_file import BELOW, FutureFile, state_of
 from orchestrator.storage.state_file import NAME as STATE
 from orchestrator.storage.store import FolderStore
-
-RESTORED = "Recovered"
-"""The trigger of the first line of a restored journal: no decision, but it has the number of the last known one."""
 
 
 class NothingLost(OrchestratorError):
@@ -59,7 +56,7 @@ def restore(store: FolderStore, task_id: str, at: datetime) -> RestoredTask:
         source, document = _newest_state(folder)
     else:
         raise NothingLost(f"{task_id} can be read as it is; nothing was changed")
-    line = orjson.dumps(_first_line(task_id, document, at)) + b"\n"
+    line = orjson.dumps(recovered_line(task_id, document, stamp(at))) + b"\n"
     aside = tuple(_set_aside(folder / name) for name in (NAME, STATE) if (folder / name).exists())
     write_atomically(folder / NAME, line)
     write_atomically(folder / STATE, sealed({**document, "journal_bytes": len(line)}, below=BELOW))
@@ -95,21 +92,6 @@ def _fits(folder: Path, document: JsonObject) -> bool:
 def _seq(document: JsonObject) -> int:
     seq = document.get("seq")
     return seq if isinstance(seq, int) else 0
-
-
-def _first_line(task_id: str, document: JsonObject, at: datetime) -> JsonObject:
-    return {
-        "seq": document["seq"],
-        "timestamp": stamp(at),
-        "task_id": task_id,
-        "type": "event",
-        "from": document["stage"],
-        "to": document["stage"],
-        "trigger": RESTORED,
-        "metadata": {},
-        "event": {"at": stamp(at)},
-        "change": [],
-    }
 
 
 def _set_aside(path: Path) -> str:

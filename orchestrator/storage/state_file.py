@@ -71,7 +71,10 @@ class StateFile:
 
 
 def state_of(folder: Path) -> tuple[JsonObject | None, int, bool]:
-    """Return what state.json says, how many bytes of the journal it covers, and whether another program wrote it."""
+    """Return what state.json says, how many bytes of the journal it covers, and whether another program wrote it.
+
+    One of another task is as foreign.
+    """
     content = read_file(folder / NAME)
     if content is None:
         return None, 0, True
@@ -83,7 +86,8 @@ def state_of(folder: Path) -> tuple[JsonObject | None, int, bool]:
         require_known(folder / NAME, document or {})
         return document, 0, True
     require_known(folder / NAME, document)
-    return document, cast(int, document.pop("journal_bytes")), False
+    covered = cast(int, document.pop("journal_bytes"))
+    return document, covered, document.get("task_id") != folder.name
 
 
 def top_of(folder: str) -> JsonObject | None:

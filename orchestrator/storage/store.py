@@ -30,12 +30,22 @@ from orchestrator.core.events.events import Event
 from orchestrator.core.task.checkpoint import Checkpoint
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.usage_limits import AccountState
-from orchestrator.formats.codec import JsonObject, from_json, to_json
+from orchestrator.formats.codec import JsonObject, from_json, stamp, to_json
 from orchestrator.formats.files import make_private, sync_folder, write_atomically
 from orchestrator.formats.patch import difference
 from orchestrator.storage import checkpoint_files
 from orchestrator.storage.event_log import FolderEventLog
-from orchestrator.storage.journal import NAME, DamagedJournal, Journal, line_of, replay, replay_from
+from orchestrator.storage.journal import (
+    NAME,
+    DamagedJournal,
+    Journal,
+    Replayed,
+    line_of,
+    mend,
+    recovered_line,
+    replay,
+    replay_from,
+)
 from orchestrator.storage.migration import is_current
 from orchestrator.storage.records import ForeignEdit, LoadedTask, SequenceConflict, StoreError, StoreInUse, TaskSummary
 from orchestrator.storage.state_document import from_document, to_document
@@ -210,22 +220,25 @@ class FolderStore:
         """
         folder = self.files.path_of(task_id)
         state, covered, foreign = state_of(folder)
-        if state is None or foreign:
-            document, end = replay(folder)
-        else:
-            document, end = replay_from(folder, state, covered)
+        found = replay(folder) if state is None or foreign else _best(folder, state, covered)
+        document, end = found.document, found.end
         task = _relocated(_task_from(folder, document), folder)
         require_own(task_id, task.id)
-        kept_as = None
+        kept_as = damaged = None
         if keep_open:
             self.release(task_id)
             kept_as = set_aside(folder, task.seq) if foreign else None
+            if found.is_damaged:
+                line = recovered_line(task_id, document, stamp(task.updated_at))
+                damaged, end = mend(folder, found, line)
+                log.warning("journal_mended", task=task_id, kept_as=damaged, was_short=found.is_short)
             state_file = StateFile(folder)
             state_file.adopt()
             self._open[task_id] = live = _OpenTask(Journal(folder, end), _without_agent(document), state_file)
             live.before_migration = None if is_current(document) else document
             self._renew_state(live, live.document_of(task))
-        return LoadedTask(task=task, foreign=kept_as, changed=changes(document, state if foreign else None))
+        changed = changes(document, state if foreign else None)
+        return LoadedTask(task=task, foreign=kept_as, changed=changed, damaged=damaged)
 
     def foreign_edits(self, task: Task) -> list[ForeignEdit]:
         """Set aside a state.json that another program wrote while the task is open, and write ours again."""
@@ -323,6 +336,23 @@ def _is_alive(pid: str) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _best(folder: Path, state: JsonObject, covered: int) -> Replayed:
+    """Return what has most decisions: the journal continued from the state, or the journal alone.
+
+    They differ only where the state does not belong to the journal, or part of the journal is lost.
+    """
+    try:
+        found = replay_from(folder, state, covered)
+    except DamagedJournal:
+        return replay(folder)
+    if not found.is_damaged:
+        return found
+    try:
+        return max(found, replay(folder), key=lambda one: one.seq)
+    except DamagedJournal:
+        return found
 
 
 def _task_from(folder: Path, document: JsonObject) -> Task:

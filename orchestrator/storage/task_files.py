@@ -21,6 +21,8 @@ from orchestrator.storage.records import StoreError
 
 AGENTS = "agents"
 """The folder of a task that holds one run folder for each agent, named by its attempt."""
+CLI_STATE = "claude"
+"""The folder of a task in which its agents' CLI keeps settings, memory and transcripts."""
 
 
 class UnsafeName(StoreError):

@@ -26,7 +26,8 @@ def summaries(root: Path, load: Callable[[str], Task]) -> Iterator[TaskSummary |
         try:
             files = frozenset(os.listdir(folder))  # noqa: PTH208
             document = top_of(folder)
-            if document is None:
+            if document is None or document["task_id"] != name:
+                document = None
                 _require_committed(name, files)
             yield _summary(name, document or to_document(load(name)), files)
         except StoreError as error:

@@ -109,16 +109,15 @@ class Supervisor:
         """Call `listener` after every committed decision, with the task as it is then."""
         self._listeners.append(listener)
 
-    def recover(self, task: Task, foreign: str | None = None, changed: tuple[str, ...] = ()) -> None:
+    def recover(self, task: Task, edits: Sequence[ForeignEdit] = ()) -> None:
         """Take up a task that was loaded at start; every outstanding command is issued again.
 
-        `foreign` and `changed` describe a state.json that another program had written. A pause for lack of resources is
-        lifted until the shortage is measured again.
+        `edits` are files that were set aside then. A pause for lack of resources is lifted until the shortage is
+        measured again.
         """
         self.tasks[task.id] = task
         now = self._clock()
-        if foreign:
-            self._inbox.post(task.id, ForeignEditFound(at=now, kept_as=foreign, changed=changed))
+        self._record_foreign(edits)
         self._inbox.post(task.id, DaemonStarted(at=now, run_alive=self._executor.run_alive(task)))
         if task.agent.blocked_by is PauseReason.PRESSURE:
             self._inbox.post(task.id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))

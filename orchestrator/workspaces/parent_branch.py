@@ -15,8 +15,8 @@ from orchestrator.workspaces.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """What became of a child's work: it is on the branch as `commit`; or it was put on top of `onto` as `commit` and has
-    to be judged there first; or neither, because of `conflicts`.
+    """What became of a child's work: `is_home`, so it is on the branch; or it was put on top of `onto` as `commit`, and
+    has to be judged there first; or neither, because of `conflicts`.
     """
 
     onto: str
@@ -45,8 +45,7 @@ class ParentBranch:
         return found
 
     def join(self, child: Task, base: str, commit: str) -> Joined:
-        """Put a child's commits on the branch. If it has moved on since `base`, the child's worktree is put on top of it
-        instead.
+        """Put a child's commits on the branch, or its worktree on top of the branch if that has moved on since `base`.
 
         Two joins of one parent must not run at once. Raises WorkspaceError and GitError.
         """

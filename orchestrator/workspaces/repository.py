@@ -3,7 +3,9 @@
 The repository is only inspected (git.py says how that is safe); nothing in it is changed.
 """
 
+import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -88,6 +90,26 @@ def open_repository(path: Path) -> tuple[Git, bool]:
     if not path.resolve().is_relative_to(top.resolve()):
         raise RepositoryError(path, f"says that its files are in {escape_text(str(top))}", "unset core.worktree there")
     return replace(git, folder=top), bare
+
+
+def require_writable(git: Git, branch: str) -> None:
+    """Refuse a repository in which this user could not create the branch in the end. Raises RepositoryError."""
+    common = git.folder / git.run("rev-parse", "--git-common-dir").removesuffix("\n")
+    for folder in _written_at_delivery(common, branch):
+        if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+            raise RepositoryError(
+                git.folder,
+                f"takes no branch from this user, who must not write to {escape_text(str(folder))}",
+                "let the daemon's user write there, or submit a clone of it that belongs to that user",
+            )
+
+
+def _written_at_delivery(common: Path, branch: str) -> Iterator[Path]:
+    """Yield the folders in which git makes new files for a new branch: for objects, and for the branch and its log."""
+    yield from (folder for folder in (common / "objects", common / "objects/pack") if folder.is_dir())
+    for place in ("refs/heads", "logs/refs/heads"):
+        parents = (common / place / branch).parents
+        yield from [folder for folder in parents if folder.is_relative_to(common / place) and folder.is_dir()][:1]
 
 
 def _must_be_folder(path: Path) -> None:

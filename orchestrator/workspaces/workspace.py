@@ -156,7 +156,7 @@ class Workspace:
         with self._looking_at(task_id):
             clone.git.run("update-ref", f"refs/orchestrator/{task_id}/head", commit)
             erase(worktree)
-        self.prepare(task_id, repo, commit, branch)
+        self.prepare(task_id, repo, clone.ref(f"refs/orchestrator/{task_id}/base") or commit, branch)
 
     def facts(self, task_id: str, base_commit: str, since: str) -> BranchFacts:
         """Return the state of the task's worktree; commits count from `since`, changes from `base_commit`.

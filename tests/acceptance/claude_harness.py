@@ -50,7 +50,7 @@ class ClaudeHarness:
         self.client = Client(self.data / "orchestrator.sock")
         self._claude = claude
         self.subscription = False
-        self._settings = {"retry_delay": 0.1, "free_space_floor": 0, "free_memory_floor": 0, **settings}
+        self._settings = {"retry_delay": 0.1, "free_space_floor": "64MiB", "free_memory_floor": 0, **settings}
         self._daemon: fork_server.ForkedProcess | None = None
 
     def __enter__(self) -> Self:

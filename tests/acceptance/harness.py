@@ -32,8 +32,7 @@ import orchestrator
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
-from orchestrator.processes.runs import BOOT
-from orchestrator.processes.spec import MARKER
+from orchestrator.processes.spec import BOOT, MARKER
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
 from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView

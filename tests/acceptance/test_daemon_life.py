@@ -197,7 +197,7 @@ def test_without_room_on_the_disk_everything_is_held_with_the_reason(tmp_path: P
         assert harness.client.status().health == "pressure"
         assert harness.client.task(task).status is TaskStatus.PENDING
         assert harness.stop() == 0
-        harness.settings["free_space_floor"] = "1MiB"
+        harness.settings["free_space_floor"] = "64MiB"
         harness.start()
         harness.wait_for_end(task)
 
@@ -214,7 +214,7 @@ def test_agents_at_work_are_frozen_when_the_room_goes_and_go_on_when_it_comes_ba
         assert frozen.agent.blocked_by is PauseReason.PRESSURE
         assert "free_space_floor" in " ".join(harness.client.why(task).facts)
         assert harness.stop() == 0
-        harness.settings["free_space_floor"] = "1MiB"
+        harness.settings["free_space_floor"] = "64MiB"
         let_go(tmp_path)
         harness.start()
         harness.wait_for_end(task)

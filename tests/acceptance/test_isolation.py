@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -11,8 +12,10 @@ import pytest
 
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.isolation import usable_program
+from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.settings import Settings
-from tests.acceptance.harness import SOURCES, DaemonHarness, Json, state_of
+from tests.acceptance.harness import SOURCES, DaemonHarness, Json, refused, state_of
+from tests.fakes.repositories import commit
 
 LOOKS = """
 import json, os, pathlib, socket, subprocess, sys
@@ -66,6 +69,22 @@ seen = {
 }
 out = pathlib.Path(sys.argv[4])
 out.write_text(json.dumps(seen))
+"""
+
+
+CALLS = """
+import socket, sys
+
+def call(port):
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return "refused"
+    return "reached"
+
+own = socket.create_server(("127.0.0.1", 0))
+with open(sys.argv[2], "w") as file:
+    file.write(f"{call(int(sys.argv[1]))}, own {call(own.getsockname()[1])}")
 """
 
 
@@ -136,6 +155,54 @@ def test_a_check_sees_its_checkout_alone(tmp_path: Path) -> None:
     assert seen["machine"] == "OSError"
     assert not (tmp_path / "home/planted").exists()
     assert seen["people"] == "FileNotFoundError"
+
+
+class Listening:
+    """A server on the machine's loopback device, and a command that notes whether it is reached."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.notes = tmp_path / "shared"
+        self.notes.mkdir()
+        (self.notes / "call.py").write_text(CALLS)
+
+    def command(self, name: str) -> str:
+        port = self.server.getsockname()[1]
+        return f"{sys.executable} {self.notes / 'call.py'} {port} {self.notes / name}"
+
+    def noted(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in self.notes.iterdir() if path.name != "call.py"}
+
+
+def test_a_check_without_a_network_has_a_loopback_device_of_its_own(tmp_path: Path) -> None:
+    listening = Listening(tmp_path)
+    with listening.server, harness_with_secrets(tmp_path, {}, {"format": listening.command("format")}) as harness:
+        declared = f"[checks.lint]\ncommand = {json.dumps(listening.command('lint'))}\nnetwork = false\n"
+        commit(harness.repo, {".orchestrator.toml": declared})
+        harness.wait_for_end(harness.submit())
+    assert listening.noted() == {"lint": "refused, own reached", "format": "reached, own reached"}
+
+
+def test_a_role_without_a_network_has_none(tmp_path: Path) -> None:
+    listening = Listening(tmp_path)
+    roles = tmp_path / "config/orchestrator/agents"
+    roles.mkdir(parents=True)
+    planner = (bundled(Kind.AGENTS) / "planner.md").read_text()
+    (roles / "planner.md").write_text(planner.replace("tier: deep", "tier: deep\nnetwork: false"))
+    scenario: Json = {
+        "ANALYSIS": [{"run": listening.command("planner"), "work": True}],
+        "IMPLEMENTATION": [{"run": listening.command("implementer"), "work": True}],
+    }
+    with listening.server, harness_with_secrets(tmp_path, scenario, {}) as harness:
+        harness.wait_for_end(harness.submit())
+    assert listening.noted() == {"planner": "refused, own reached", "implementer": "reached, own reached"}
+
+
+def test_without_sandboxes_nothing_is_accepted_that_must_have_no_network(tmp_path: Path) -> None:
+    with DaemonHarness(tmp_path, isolation="none") as harness:
+        commit(harness.repo, {".orchestrator.toml": '[checks.lint]\ncommand = "true"\nnetwork = false\n'})
+        with refused("refused", "the check lint must have no network", 'isolation = "none" is set'):
+            harness.submit()
 
 
 def test_a_sandbox_ends_with_its_holder_and_with_its_agent(tmp_path: Path) -> None:

@@ -28,6 +28,13 @@ for _ in range({PUMPED} // len(block)):
         view = view[os.write(1, view):]
 input()
 """
+AT_WORK = """import os, select
+print("at work", flush=True)
+asked = select.select([0], [], [])[0] and b"interrupt" in os.read(0, 4096)
+while asked and os.read(0, 4096):
+    pass
+asked or select.select([], [], [], 15)
+"""
 TALKER = "import time\nwhile True:\n    print('x' * 200, flush=True)\n    time.sleep(0.01)\n"
 
 
@@ -38,6 +45,7 @@ def rows() -> list[Row]:
         *asyncio.run(_in_sandboxes()),
         *asyncio.run(_twenty()),
         *asyncio.run(_pumping()),
+        *asyncio.run(_stopping()),
     ]
 
 
@@ -163,4 +171,28 @@ async def _pumping(times: int = 3) -> list[Row]:
             "≥ 100 MB",
         )
         for name, speed in speeds.items()
+    ]
+
+
+async def _stopping(times: int = 100) -> list[Row]:
+    """Interrupt an agent that finishes its turn otherwise, and stop it at once, as cancel and drain do."""
+    took = []
+    with tempfile.TemporaryDirectory() as base:
+        runs = Runs(data_dir=Path(base))
+        for number in range(times):
+            folder = Path(base, str(number))
+            argv = (sys.executable, "-I", "-S", "-c", AT_WORK)
+            await runs.start(folder, RunSpec(run=folder.name, argv=argv, cwd=Path(base), env={}))
+            while not _size(folder):  # noqa: ASYNC110  (until it is at work)
+                await asyncio.sleep(0.005)
+            began = time.perf_counter()
+            await runs.send(folder, b'{"interrupt":true}\n')
+            await runs.stop(folder)
+            while runs.is_alive(folder):  # noqa: ASYNC110  (an end without a notification)
+                await asyncio.sleep(0.005)
+            took.append(time.perf_counter() - began)
+        await runs.close()
+    quick = sum(seconds <= 2 for seconds in took)
+    return [
+        (f"agents gone 2 s after cancel, of {times} (slowest {max(took) * 1000:.0f} ms)", str(quick), f"≥ {times}"),
     ]

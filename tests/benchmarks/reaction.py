@@ -33,15 +33,18 @@ from orchestrator.core.events.events import (
     RunFrozen,
     TaskSubmitted,
 )
+from orchestrator.core.events.notice import Notice
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.agent import ProcessState
-from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.pipeline import ENGINE_BUDGETS, PLAIN, Pipeline, Stage
 from orchestrator.core.task.task import NextAction, Source, Task, Timing
-from orchestrator.core.task.ticket import Ticket
+from orchestrator.core.task.ticket import Preflight, Ticket
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
-from orchestrator.daemon.runs import LaunchConfig, RunExecutor
+from orchestrator.daemon.launching import LaunchConfig
+from orchestrator.daemon.runs import RunExecutor
+from orchestrator.daemon.services.children import ChildTasks
+from orchestrator.daemon.task_factory import TaskFactory
 from orchestrator.daemon.timers import Timers
 from orchestrator.daemon.watch import Watch
 from orchestrator.integrations.publishing.outbound import Outbound
@@ -198,6 +201,22 @@ async def _measured(base: Path) -> list[Row]:
     ]
 
 
+def _no_children(store: FolderStore, inbox: Inbox, workspace: Workspace) -> ChildTasks:
+    """Return what would make children of the measured tasks, if one of their stages had some."""
+    factory = TaskFactory(
+        files=store.files,
+        quarantine_dir=store.data_dir / "quarantine",
+        settings=Settings(data_dir=store.data_dir),
+        pipelines=lambda: {PIPELINE.name: PIPELINE},
+        redactor=Redactor(()),
+        preflight=lambda _: Preflight(),
+        objection=lambda *_: "",
+    )
+    return ChildTasks(
+        store=store, inbox=inbox, workspace=workspace, factory=factory, pipeline_of=lambda _: PIPELINE, clock=clock.now
+    )
+
+
 @asynccontextmanager
 async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox]]:
     """Wire the measured components as the daemon does."""
@@ -235,6 +254,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
                 ),
                 tell_tracker=_left,
             ),
+            children=_no_children(store, inbox, workspace),
             timers=timers,
             turns=turns,
             notify=_told,

@@ -120,6 +120,7 @@ class InProcessDaemon:
             pipelines=lambda: self.definitions.pipelines,
             redactor=self.redactor,
             preflight=lambda _: Preflight(),
+            objection=lambda *_: "",
         )
 
 

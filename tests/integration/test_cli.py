@@ -267,7 +267,7 @@ async def test_the_doctor_finds_no_problem_on_a_correctly_set_up_machine(
     orchestrator: Shell, daemon: InProcessDaemon
 ) -> None:
     config = orchestrator.home / "orchestrator.toml"
-    config.write_text('free_space_floor = "1MiB"\n[agent]\ndriver = "command"\ncommand = ["true"]\n')
+    config.write_text('free_space_floor = "64MiB"\n[agent]\ndriver = "command"\ncommand = ["true"]\n')
     daemon.settings.data_dir.chmod(0o700)
     done = await orchestrator("--config", str(config), "doctor")
     assert done.code == 0, done.out

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.task import Task
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import time_of, to_json
 from orchestrator.server.rendering import task_view
 from orchestrator.server.schemas.base import View, to_view
@@ -31,6 +31,7 @@ from tests.fakes.recorded import Recorded, parts, recorded
 from tests.fakes.repositories import git
 
 redact = bundled_redactor().masked
+RETRY = "orchestrator retry ID, which makes a new task of it"
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_a_task_is_loaded_as_the_version_that_wrote_it_loads_it(there: Recorded,
     loaded = store.load(expected["id"])
     assert (loaded.foreign, loaded.changed) == (None, ())
     now = {"state": with_new_fields(migrated(expected["state"])), "task": in_present_words(expected["task"])}
-    now["why"] = reworded(expected["why"])
+    now["why"] = explained_now(expected["why"], loaded.task)
     assert views_of(store, loaded.task, snapshot(there, store)) == {**expected, **now}
 
 
@@ -132,13 +133,35 @@ class TakenOver(DaemonHarness):
 def in_present_words(view: Json) -> Json:
     """What the API answered about a task, under the names that it uses now."""
     names = {"owed": "nextAction", "wanted": "requestedChanges", "asks": "requests"}
-    return {names.get(name, name): reworded(value) if name == "closing" else value for name, value in view.items()}
+    now = {names.get(name, name): value for name, value in view.items()}
+    now["closing"] = now["closing"] and reworded(now["closing"]).replace("ID", view["id"])
+    retry = ["retry"] if view["status"] == "failed" else []
+    return {**now, "retryOf": None, "allowed": [*retry, *view["allowed"]]}
 
 
 def with_new_fields(document: Json) -> Json:
     """The document that was recorded, with the fields that were added since."""
-    agent = document["agent"]
-    return {**document, "agent": {**agent, "setbacks": {**agent["setbacks"], "losses": 0}}}
+    agent, run, options = document["agent"], document["run"], document["check_options"]
+    return {
+        **document,
+        "check_options": {name: {**option, "network": True} for name, option in options.items()},
+        "pipeline_digest": "",
+        "parent": None,
+        "children": [],
+        "after_any_end": False,
+        "retry_of": None,
+        "run": run and {**run, "holder": ""},
+        "agent": {**agent, "setbacks": {**agent["setbacks"], "losses": 0}},
+    }
+
+
+def explained_now(recorded: Json, task: Task) -> Json:
+    """An explanation that was recorded, in present words; that of a failed task had neither its reason nor a way on."""
+    if task.status is not TaskStatus.FAILED:
+        return dict(reworded(recorded))
+    reason = (task.block_reason or "").removeprefix(f"{task.stage}: ")
+    then = f"look at {task.folder}, then {RETRY.replace('ID', task.id)}"
+    return {**recorded, "facts": [f"it failed in {task.stage}: {reason}"], "next": then}
 
 
 def reworded(recorded: Any) -> Any:
@@ -150,7 +173,7 @@ def reworded(recorded: Any) -> Any:
         "it comes after": "it waits for",
         "not to be merged yet": "not ready to merge",
         "again and again: ": "recurring: ",
-        "mend what the reason names; then submit it anew": "fix what the reason says; then submit it again",
+        "mend what the reason names; then submit it anew": f"fix what the reason says; then {RETRY}",
     }
     text = json.dumps(recorded)
     for old, new in phrases.items():

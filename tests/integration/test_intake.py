@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -17,8 +17,15 @@ from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import Preflight, TicketType
 from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import TaskIndex
-from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
-from orchestrator.formats.codec import JsonObject
+from orchestrator.daemon.task_factory import (
+    AlreadyActive,
+    Submission,
+    SubmissionRefused,
+    TaskFactory,
+    accepted_pipeline,
+)
+from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.table import DefinitionError
 from orchestrator.integrations.errors import NotFound
 from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.trackers import Trackers
@@ -27,6 +34,7 @@ from orchestrator.pipelines.definition_files import Folders
 from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.settings import load_settings
+from orchestrator.storage.journal import lines
 from orchestrator.storage.state_document import from_document, to_document
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.inbox import Inbox
@@ -78,6 +86,7 @@ class SubmissionHarness:
             pipelines=lambda: self.definitions.pipelines,
             redactor=Redactor(parse_rules(RULES.read_text(), str(RULES))),
             preflight=lambda _: Preflight(servers_registered=("cks",), env_unset=("CKS_CONFIG",)),
+            objection=lambda *_: "",
         )
 
     async def accept(self, text: str, *accounts: TrackerAccount, **more: Any) -> Task:
@@ -197,6 +206,21 @@ async def test_a_users_own_text_is_local_and_needs_no_tracker(harness: Submissio
 
 async def test_a_rule_above_a_text_is_not_its_title(harness: SubmissionHarness) -> None:
     assert (await harness.accept("---\n\n# Fix the crash\n\nIt crashes.")).title == "Fix the crash"
+
+
+async def test_a_pipeline_that_was_changed_after_the_ticket_was_accepted_is_refused(
+    harness: SubmissionHarness,
+) -> None:
+    task = await harness.accept("Night work", pipeline="full")
+    first, *_ = lines(Path(task.folder))
+    assert {"op": "add", "path": "/pipeline_digest", "value": task.pipeline_digest} in cast(list[Json], first["change"])
+    file = Path(task.folder) / "pipeline.toml"
+    accepted = file.read_text()
+    file.write_text(accepted.replace("evaluation", "analysis"))
+    with pytest.raises(DefinitionError, match="not the pipeline that was accepted"):
+        accepted_pipeline(harness.store.files, task.id, task.pipeline_digest)
+    file.write_text(accepted)
+    assert accepted_pipeline(harness.store.files, task.id, task.pipeline_digest).name == "full"
 
 
 async def test_the_users_options_override_the_ticket(harness: SubmissionHarness, jira: JiraServer) -> None:

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -70,6 +70,10 @@ def document(folder: Path) -> dict[str, Json]:
     return cast(dict[str, Json], json.loads((folder / "state.json").read_bytes()))
 
 
+def states_of(folder: Path) -> dict[str, dict[str, Any]]:
+    return cast(dict[str, dict[str, Any]], document(folder)["states"])
+
+
 def rewritten(folder: Path, **changes: Json) -> None:
     (folder / "state.json").write_bytes(orjson.dumps({**document(folder), **changes}))
 
@@ -83,11 +87,11 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def in_implementation(folder: Path) -> None:
+def in_implementation(folder: Path, commit: str = "a1") -> None:
     """Bring the workspace to its second step with the documents of the original system."""
     states = cast(dict[str, dict[str, Json]], document(folder)["states"])
     steps: list[Json] = [
-        {"step_id": 1, "description": "Do it", "status": "completed", "commits": ["a1"]},
+        {"step_id": 1, "description": "Do it", "status": "completed", "commits": [commit]},
         {"step_id": 2, "description": "Test it", "status": "in_progress", "commits": []},
     ]
     progress: Json = {"total_steps": 2, "steps": steps}
@@ -123,14 +127,15 @@ def test_a_workspace_is_moved_from_its_ticket_to_its_plan_by_its_files(folder: P
 def test_every_state_of_a_workspace_without_a_daemon_is_valid(folder: Path) -> None:
     schema = Draft202012Validator(state_schema())
     schema.validate(document(folder))
-    in_implementation(folder)
+    head = git(folder, "rev-parse", "HEAD")
+    in_implementation(folder, head)
     workspace = lone(folder)
     checkpoint = StepCheckpoint(at=START, reason="milestone", work_in_progress="half of it", uncommitted_files=())
     workspace.step(StepUpdate(step_id=2, status=StepStatus.IN_PROGRESS, checkpoint=checkpoint))
     workspace.fail(report("nil pointer in a/b.go:1"))
     workspace.fail(report("nil pointer in a/b.go:2"))
     schema.validate(document(folder))
-    workspace.step(StepUpdate(step_id=2, status=StepStatus.COMPLETED, commits=("b2",)))
+    workspace.step(StepUpdate(step_id=2, status=StepStatus.COMPLETED, commits=(head[:10],)))
     for origin, target in (("IMPLEMENTATION", "EVALUATION"), ("EVALUATION", "BLOCKED"), ("BLOCKED", "EVALUATION")):
         workspace.transition(move(origin, target))
         schema.validate(document(folder))
@@ -140,18 +145,35 @@ def test_uncommitted_files_block_the_evaluation_except_those_of_the_workspace_it
     folder: Path,
 ) -> None:
     repo = folder.parents[2]
-    in_implementation(folder)
+    first = git(repo, "rev-parse", "HEAD")
+    git(repo, "commit", "--quiet", "--allow-empty", "--message", "Test it")
+    head = git(repo, "rev-parse", "HEAD")
+    in_implementation(folder, first)
     workspace = lone(folder)
     (repo / "new.py").write_text("1")
     (repo / "a.txt").write_text("two")
     git(repo, "add", "new.py")
     checkpoint = cast(dict[str, Json], workspace.resume_point()["checkpoint"])
     assert set(cast(list[str], checkpoint["uncommitted_files"])) == {"new.py", "a.txt"}
-    workspace.step(StepUpdate(step_id=2, status=StepStatus.COMPLETED, commits=("b2",)))
+    workspace.step(StepUpdate(step_id=2, status=StepStatus.COMPLETED, commits=(head,)))
     with pytest.raises(OperationRefused, match=r"uncommitted changes: a\.txt, new\.py"):
         workspace.transition(move("IMPLEMENTATION", "EVALUATION"))
     commit(repo, {"new.py": "1", "a.txt": "two"})
     assert workspace.transition(move("IMPLEMENTATION", "EVALUATION"))["new_state"] == "EVALUATION"
+
+
+def test_a_step_is_not_done_by_a_commit_that_does_not_exist(folder: Path) -> None:
+    head = git(folder, "rev-parse", "HEAD")
+    tree = git(folder, "rev-parse", "HEAD^{tree}")
+    in_implementation(folder, head)
+    workspace = lone(folder)
+    made_up = ("feedc0ffee", tree, "HEAD", "b2\n")
+    workspace.step(StepUpdate(step_id=2, status=StepStatus.COMPLETED, commits=(head[:8], *made_up)))
+    with pytest.raises(OperationRefused) as refused:
+        workspace.transition(move("IMPLEMENTATION", "EVALUATION"))
+    assert refused.value.document["missing"] == [f"commit {one} of step 2 is not in the repository" for one in made_up]
+    second = states_of(folder)["IMPLEMENTATION"]["plan_progress"]["steps"][1]
+    assert second["commits"] == [head[:8], *made_up]
 
 
 def test_outside_of_a_repository_work_can_be_resumed_but_not_evaluated(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from orchestrator import clock
 from orchestrator.core.decide.publishing import newest_marks
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import publish_events
+from orchestrator.core.task.progress import StageRecord
 from orchestrator.core.task.publication import Publication, Reply
 from orchestrator.core.task.task import Task
+from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.formats.codec import JsonObject
 from orchestrator.integrations.errors import SOON, Unreachable
 from orchestrator.integrations.forges import remote
@@ -41,7 +43,7 @@ class Stage:
 
     def __init__(self, folder: Path, server: ForgeServer) -> None:
         repo, bare, self.server = folder / "repo", folder / "bare.git", server
-        self.bare = bare
+        self.bare, self.files, self.told = bare, FolderTaskFiles(folder / "tasks"), list[tuple[str, str | None]]()
         base = repository(repo)
         git(folder, "init", "--quiet", "--bare", str(bare))
         git(repo, "remote", "add", "origin", str(bare))
@@ -51,7 +53,7 @@ class Stage:
         commit(made.worktree, {"a.txt": "done\n"})
         self.head = workspace.facts("T-1", base, base).head
         server.branches[BRANCH] = self.head
-        files = FolderTaskFiles(folder / "tasks")
+        files = self.files
         files.create("T-1")
         rules = bundled(Kind.CONFIG) / "redaction.toml"
         self.workspace = workspace
@@ -85,8 +87,8 @@ class Stage:
         assert isinstance(seen, publish_events.PullRequestSeen)
         return seen
 
-    @staticmethod
-    async def tell(_: Task, __: str, ___: str | None) -> str:
+    async def tell(self, _: Task, text: str, status: str | None) -> str:
+        self.told.append((text, status))
         return ""
 
     def after(self, command: PublishCommand, task: Task | None = None) -> publish_events.PublishEvent:
@@ -119,7 +121,7 @@ def test_a_deleted_comment_and_an_unknown_reviewer_block_nothing(stage: Stage) -
     gone, kept = Reply(comment_id="thread:999", mark="a"), Reply(comment_id=f"thread:{there.id}", mark="b")
     assert stage.opened(gone, kept, reviewers=("stranger", "alice")).number == number
     (answer,) = [said for said in stage.server.pulls[-1].threads if said.root == there.id]
-    assert answer.body.endswith(f"\nAddressed in {stage.head[:12]}.")
+    assert answer.body.endswith(f"\nAddressed in {stage.head[:12]}: a change")
     assert stage.server.pulls[-1].asked == ["alice"]
 
 
@@ -135,7 +137,66 @@ def test_an_answer_names_only_the_commits_of_its_round(stage: Stage) -> None:
     first, second = (one.body.rpartition("\n")[2] for one in stage.server.pulls[-1].threads if one.root)
     assert first == "Considered; no change was needed."
     assert second.startswith("Addressed in ")
-    assert second.endswith(" and 2 more.")
+    assert second.endswith("; and 2 more")
+
+
+def test_each_comment_is_answered_with_the_commits_that_change_its_file_and_how(stage: Stage) -> None:
+    stage.opened()
+    before = replace(stage.proposed(), publication=replace(stage.proposed().publication, round=1))
+    about = {name: stage.server.says("alice", f"about {name}", (name, 1)) for name in ("a.txt", "b.txt", "[c].txt")}
+    feedback = [{"comment_id": f"thread:{said.id}", "path": name} for name, said in about.items()]
+    stage.files.write("T-1", "review-feedback-1.json", json.dumps({"comments": feedback}).encode())
+    first = commit(stage.worktree, {"a.txt": "renamed\n"}, "T-1: Rename it")
+    second = commit(stage.worktree, {"b.txt": "new\n"}, "T-1: Say why @all")
+    base, old = stage.task.source.base_commit, stage.head
+    stage.head = stage.workspace.facts("T-1", base, base).head
+    stage.opened(*(Reply(comment_id=one["comment_id"], mark=one["path"]) for one in feedback), task=before)
+    said = [one.body.rpartition("\n")[2] for one in stage.server.pulls[-1].threads if one.root]
+    renamed, why = f"{first[:12]}: Rename it", f"{second[:12]}: Say why @"
+    assert said[0] == f"Addressed in {renamed}"
+    assert said[1].startswith(f"Addressed in {why}")
+    assert said[2].startswith(f"Addressed in {renamed}; {why}")
+    assert "@all" not in said[1]
+    assert stage.told[-1] == (f"Review feedback addressed in {old[:12]}..{second[:12]}", None)
+
+
+def test_an_attended_task_publishes_nothing_with_masked_secrets_before_a_person_has_seen_it(stage: Stage) -> None:
+    attended = replace(stage.task, policy=replace(stage.task.policy, autonomy=Autonomy.INTERACTIVE))
+    stage.files.write("T-1", "analysis.md", b"# A\n\nThe server is at 10.1.2.3 and its password=hunter2hunter2.\n")
+    propose = do.OpenPullRequest(branch=BRANCH, commit=stage.head, round=0, replies=())
+    held = stage.after(propose, attended)
+    assert isinstance(held, publish_events.PublicationHeld)
+    assert "ip_address_internal in line" in held.asking.text
+    assert (stage.server.pulls, git(stage.bare, "for-each-ref")) == ([], "")
+    shown = stage.files.read_text("T-1", "to-be-published.md")
+    assert "10.1.2.3" not in shown
+    assert "[REDACTED:ip_address_internal]" in shown
+    opened = stage.after(replace(propose, confirmed=(held.asking.digest,)), attended)
+    assert isinstance(opened, publish_events.PullRequestOpened)
+    assert stage.server.pulls[-1].body.strip().endswith(shown.partition("\n\n")[2].strip())
+    stage.files.write("T-1", "analysis.md", b"# A\n\nIts password=hunter3hunter3, at 10.1.2.3.\n")
+    again = stage.after(replace(propose, confirmed=(held.asking.digest,)), attended)
+    assert isinstance(again, publish_events.PublicationHeld)
+
+
+def test_an_unattended_task_publishes_with_its_secrets_masked(stage: Stage) -> None:
+    stage.files.write("T-1", "analysis.md", b"# A\n\nThe server is at 10.1.2.3.\n")
+    stage.opened()
+    assert "[REDACTED:ip_address_internal]" in stage.server.pulls[-1].body
+
+
+def test_a_report_with_masked_secrets_waits_for_a_person_too(stage: Stage) -> None:
+    attended = replace(
+        stage.task,
+        policy=replace(stage.task.policy, autonomy=Autonomy.INTERACTIVE),
+        stages={"PLANNING": StageRecord(artifacts=("review-report.md",))},
+    )
+    stage.files.write("T-1", "review-report.md", b"# Findings\n\nIt calls 10.1.2.3.\n")
+    held = stage.after(do.PostReport(stage="COMPLETION"), attended)
+    assert isinstance(held, publish_events.PublicationHeld)
+    assert stage.told == []
+    stage.after(do.PostReport(stage="COMPLETION", confirmed=(held.asking.digest,)), attended)
+    assert [text for text, _ in stage.told] == ["# Findings\n\nIt calls [REDACTED:ip_address_internal].\n"]
 
 
 def test_a_secret_in_a_commit_message_blocks_the_branch_and_one_in_a_label_the_label(stage: Stage) -> None:

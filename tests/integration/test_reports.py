@@ -1,15 +1,18 @@
 """Reports of evaluations on disk."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from orchestrator.core.events.events import AlarmRang
+from orchestrator.core.events.events import AlarmRang, AskAnswered
 from orchestrator.core.task.checks import Check, CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis, Failure
 from orchestrator.core.task.progress import StageRecord
 from orchestrator.core.task.publication import Publication
-from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
+from orchestrator.core.task.task_policy import DEFAULT_POLICY, Autonomy
+from orchestrator.core.task.user_requests import RequestStatus
 from orchestrator.daemon.reports import Reports, change_of
 from orchestrator.daemon.summary import Change
 from orchestrator.storage.task_files import FolderTaskFiles
@@ -17,6 +20,7 @@ from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.repositories import commit, repository
 from tests.fakes.tasks import full_pipeline, submitted, with_results
 from tests.fakes.world import START
+from tests.unit.playbook import Playbook, a_task, answered, at, proposed, told
 
 FAILED = CheckResult(verdict=Verdict.FAIL, reason="exit code 1", exit_code=1, seconds=1, log="logs/1-unit_test/x")
 EVENT = AlarmRang(at=START)
@@ -149,3 +153,28 @@ def test_tests_that_a_branch_skips_are_found_in_the_clone(tmp_path: Path) -> Non
         "tests/test_a.py skips tests, in line 2",
         'tests/é "b".py skips tests, in line 1',
     )
+
+
+def test_changes_that_a_person_requests_of_an_open_pull_request_are_left_as_its_review_feedback(tmp_path: Path) -> None:
+    policy = replace(DEFAULT_POLICY, autonomy=Autonomy.INTERACTIVE, reminders=())
+    waiting = replace(
+        a_task(), folder=str(tmp_path), policy=policy, publication=Publication(forge="https://x.test/a/b")
+    )
+    play = Playbook(at("COMPLETION", NextAction.PUBLISH, waiting)) >> proposed << "tell review_asked" >> told
+    said = "Do not log hunter2.\n# And say why"
+    play = play >> answered(1, RequestStatus.CHANGES_REQUESTED, said)
+    task = replace(play.task, id=tmp_path.name)
+    event = AskAnswered(at=START, number=1, status=RequestStatus.CHANGES_REQUESTED, answer=said, by="ada")
+    reports(tmp_path).on_decision(task, event)
+    text = (tmp_path / "review-feedback-1.md").read_text()
+    assert "# Review feedback 1\n" in text
+    assert "> Do not log [REDACTED].\n> # And say why\n" in text
+    assert "https://forge.example/pull/7" in text
+    document = json.loads((tmp_path / "review-feedback-1.json").read_text())
+    assert (document["pr_number"], document["comments"][0]["body"]) == (7, "Do not log [REDACTED].\n# And say why")
+    (tmp_path / "review-feedback-1.md").write_text("from the forge")
+    reports(tmp_path).catch_up(task)
+    assert (tmp_path / "review-feedback-1.md").read_text() == "from the forge"
+    (tmp_path / "review-feedback-1.md").unlink()
+    reports(tmp_path).catch_up(task)
+    assert (tmp_path / "review-feedback-1.md").read_text() == text

@@ -116,6 +116,8 @@ def test_the_log_is_json_under_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
         ("turn_timeout = inf", ":1: turn_timeout: input should be a finite number"),
         ("max_agents = 0", ":1: max_agents: input should be greater than or equal to 1"),
         ('free_space_floor = "much"', ":1: free_space_floor: could not parse value and unit"),
+        ('free_space_floor = "63MiB"', ":1: free_space_floor: value error, must be at least 64 MiB, because"),
+        ("free_space_floor = 0", ":1: free_space_floor: value error, must be at least 64 MiB, because"),
         ('[agent]\ndriver = "codex"', ":2: agent.driver: input should be 'claude' or 'command'"),
         ('[agent]\ndriver = "command"', ':1: agent: value error, driver = "command" needs command'),
         ("[agent]\ncommand = [\n  'a',\n  3]", ":4: agent.command.1: input should be a valid string"),

@@ -25,6 +25,7 @@ from orchestrator.core.task.task import NextAction, Priority, Schedule, Task, Ta
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.errors import InvalidTransition, NoSuchTask, NotCommitted
 from orchestrator.storage.journal import lines
+from orchestrator.storage.records import ForeignEdit
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import Store, TaskLookups
@@ -491,7 +492,8 @@ async def test_a_restart_repeats_the_desired_commands(tmp_path: Path) -> None:
         loaded = harness.store.load("A", keep_open=True)
         assert loaded.task == before
         harness.hands.alive = True
-        harness.supervisor.recover(loaded.task, "state.json.foreign-5", ("/status",))
+        edit = ForeignEdit(task_id="A", kept_as="state.json.foreign-5", changed=("/status",))
+        harness.supervisor.recover(loaded.task, [edit])
         await harness.settled()
         assert harness.hands.names("A") == ["FollowRun", "SendTurn", "WakeAt"]
         assert decisions(harness, "A")[before.seq :] == ["ForeignEditFound", "DaemonStarted"]

@@ -446,6 +446,13 @@ def refused(*hindrances: str) -> Happening:
     return lambda _, at: publish_events.MergeRefused(at=at, hindrances=hindrances)
 
 
+def held(content: str = "masked") -> Happening:
+    """Nothing was published, because secrets are masked in the text."""
+    return lambda task, at: publish_events.PublicationHeld(
+        at=at, asking=RequestDraft(subject=Subject.PUBLISH, text="see it", name=task.stage, content=content)
+    )
+
+
 def prepared(task: Task, at: datetime) -> events.Event:
     """The changelog of the version is committed."""
     return publish_events.ReleasePrepared(at=at, version="1.2.3", commit="a1" * 20)

@@ -53,6 +53,10 @@ EVERYWHERE: Mapping[str, Sequence[str]] = {
         "test_no_program_of_a_hostile_repository_runs_when_it_is_inspected",
         "test_a_filter_with_an_unusual_name_is_disabled",
     ),
+    "What its CLI remembers stays in its task.": (
+        "test_what_an_agent_leaves_for_later_agents_stays_in_its_task",
+        "test_what_a_task_left_in_its_folder_stays_and_the_users_changes_stay_out",
+    ),
     "Secrets in tickets are masked before anything is stored.": (
         "test_a_jira_ticket_is_stored_without_secrets",
         "test_every_made_up_secret_of_every_kind_is_found",

@@ -108,7 +108,7 @@ def recover(
         raise UsageError(f"there is no folder {plain(task)} in {data_dir / 'tasks'}; give a task's whole id")
     store = FolderStore(data_dir)
     try:
-        done = recovery.recover(store, task, accepted_pipeline(store.files, task), clock.now())
+        done = recovery.recover(store, task, accepted_pipeline(store.files, task, ""), clock.now())
     finally:
         store.close()
     console().print(f"{task} is {done.task.status} in {done.task.stage} again, from {done.source}", soft_wrap=True)

@@ -42,8 +42,18 @@ def cancel(context: typer.Context, task: TaskName, json: Json = False) -> None:
 
 
 def retry(context: typer.Context, task: TaskName, json: Json = False) -> None:
-    """Retry the stage of a blocked task, after you have fixed what blocked it; all retries are reset."""
-    _request(context, task, "retry", json)
+    """Retry the stage of a blocked task, after you have fixed what blocked it; all retries are reset.
+
+    For a failed task, which cannot go on, a new task is made with the same ticket and options.
+    """
+    with context_of(context).client() as client:
+        found = client.request(task, "retry")
+    if json:
+        print_json(found)
+        return
+    _say(found)
+    if found.retry_of is not None and found.started_at is None:
+        note(f"it is a new task with the ticket and the options of {found.retry_of}, which stays as it is")
 
 
 def drain(context: typer.Context, json: Json = False) -> None:

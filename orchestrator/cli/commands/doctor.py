@@ -29,12 +29,15 @@ from orchestrator.cli.context import CliContext, Json, context_of
 from orchestrator.cli.output import console, plain, print_json, size
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.errors import OrchestratorError
+from orchestrator.formats.files import owned_by_another
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
-from orchestrator.settings import Settings, SettingsError, environment
+from orchestrator.settings import Settings, SettingsError, environment_with_secrets
 from orchestrator.workspaces.git import Git
 
 OLDEST_GIT = (2, 34)
 NIGHT = timedelta(hours=12)
+LISTENING = "00010000"
+"""The flags of a listening socket in /proc/net/unix."""
 
 INSTALL_CLAUDE = "pip install 'claude-agent-sdk==0.2.186'"
 
@@ -99,7 +102,7 @@ def _findings(place: CliContext) -> Iterator[DoctorFinding]:
         )
         places = place.places()
         settings = Settings.model_construct(data_dir=places.data_dir, socket=places.socket)
-    yield from findings(settings, environment())
+    yield from findings(settings, environment_with_secrets())
 
 
 def findings(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
@@ -169,7 +172,7 @@ def git(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
     numbers = tuple(int(word) for word in said.removeprefix("git version ").split(".")[:2] if word.isdigit())
     needed = ".".join(map(str, OLDEST_GIT))
     yield _one("git", numbers >= OLDEST_GIT, f"{said or 'no version'}; {needed} or later is needed", mend)
-    home = Git(folder=settings.data_dir if settings.data_dir.is_dir() else Path.home())
+    home = Git(folder=settings.data_dir if os.access(settings.data_dir, os.X_OK) else Path.home())
     name, mail = home.setting("user.name"), home.setting("user.email")
     if name and mail:
         yield DoctorFinding(name="identity", level=Level.OK, text=f"{name} <{mail}>")
@@ -182,7 +185,11 @@ def git(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
 def data_folder(settings: Settings) -> DoctorFinding:
     """Check that the data folder is writable, and readable by nobody else."""
     folder = settings.data_dir
-    name = quote(str(folder))
+    name, owner = quote(str(folder)), owned_by_another(folder)
+    if owner is not None and os.geteuid() != 0:
+        return _of_another(
+            "data folder", f"{folder} belongs to {owner}", owner, is_bad=not _is_listening(settings.socket)
+        )
     if not folder.exists():
         above = next(parent for parent in folder.parents if parent.exists())
         text = f"{folder} will be created by `serve`" if os.access(above, os.W_OK) else f"{above} cannot be written to"
@@ -249,11 +256,28 @@ def daemon(settings: Settings) -> DoctorFinding:
         with Client(settings.socket) as client:
             found = client.status()
     except (DaemonUnreachable, RequestRefused, OrchestratorError) as error:
-        text = str(error).partition(";")[0]
+        text, owner = str(error).partition(";")[0], owned_by_another(settings.socket)
+        if owner is not None and _is_listening(settings.socket):
+            return _of_another("daemon", f"it listens on {settings.socket}, where only {owner} may ask it", owner)
         return DoctorFinding(name="daemon", level=Level.BAD, text=text, mend=starts_daemon(settings.socket))
     return DoctorFinding(
         name="daemon", level=Level.OK, text=f"pid {found.pid}, version {found.version}, {found.health}"
     )
+
+
+def _of_another(name: str, text: str, owner: str, *, is_bad: bool = False) -> DoctorFinding:
+    """Return what can be said of a daemon of another user, who is the one to ask for the rest."""
+    level = Level.BAD if is_bad else Level.WARN
+    return DoctorFinding(name=name, level=level, text=text, mend=f"sudo -u {quote(owner)} orchestrator doctor")
+
+
+def _is_listening(socket: Path) -> bool:
+    """Return whether some process listens on a socket; the kernel tells that to every user."""
+    try:
+        lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return False
+    return any(line.endswith(f" {socket}") and line.split()[3] == LISTENING for line in lines)
 
 
 def starts_daemon(socket: Path) -> str:

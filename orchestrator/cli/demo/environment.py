@@ -51,7 +51,7 @@ END_SECONDS = 20.0
 LOOK_EVERY = 0.05
 SETTINGS = """\
 data_dir = {data}
-free_space_floor = 0
+free_space_floor = "64MiB"
 free_memory_floor = 0
 [graces]
 interrupt = 2

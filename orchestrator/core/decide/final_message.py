@@ -56,8 +56,8 @@ def recommended(task: Task) -> str:
     """Return what a person should do about a task that is blocked or failed."""
     newest = task.failures.entries[-1] if task.failures.entries else None
     again = f"orchestrator retry {task.id}, or orchestrator cancel {task.id}"
-    then = f"then {again}" if task.status is TaskStatus.BLOCKED else "then submit it again"
-    return f"{_hint(task, newest)}; {then}"
+    anew = f"orchestrator retry {task.id}, which makes a new task of it"
+    return f"{_hint(task, newest)}; then {again if task.status is TaskStatus.BLOCKED else anew}"
 
 
 def _outcome(task: Task) -> Iterator[str]:

@@ -6,7 +6,7 @@ happened; this module never reads a clock, a file or a process.
 
 Each event has one handler, which returns the task afterwards. Events of an agent's turn are handled in turns.py,
 requests of people in requests.py, state operations in state_operations.py, publishing in publishing.py, children in
-children.py, the rest here.
+work/following.py, the rest here.
 lifecycle.py moves a task along its pipeline, pausing.py pauses and resumes it. Handlers issue no commands.
 obligations.py derives from a state what should be under way, and `decide` returns what became owed by this decision.
 After `DaemonStarted` it returns everything that is owed; recovery needs nothing else.
@@ -26,7 +26,6 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from orchestrator.core.decide import (
-    children,
     lifecycle,
     outcomes,
     pausing,
@@ -38,13 +37,14 @@ from orchestrator.core.decide import (
     turns,
 )
 from orchestrator.core.decide.obligations import obligations
+from orchestrator.core.decide.work import following
 from orchestrator.core.events import events
 from orchestrator.core.events.child_events import ChildEvent
 from orchestrator.core.events.commands import Command
+from orchestrator.core.events.notice import NoticeKind
 from orchestrator.core.task import guards
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.checks import with_result
-from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.progress import Budget, StageFacts, StageRecord, Step
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
@@ -105,7 +105,7 @@ def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
     if isinstance(event, events.TurnEvent):
         return turns.apply_turn_event(pipeline, task, event)
     if isinstance(event, ChildEvent):
-        return children.apply_child_event(pipeline, task, event)
+        return following.apply_child_event(pipeline, task, event)
     if isinstance(event, events.DeliveryEvent):
         return publishing.apply_publish_event(pipeline, task, event)
     if isinstance(event, events.Request):
@@ -120,7 +120,7 @@ def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
         case events.WorkspaceReady():
             return _on_workspace(pipeline, task, event)
         case events.RunStarted():
-            return _begin_run(pipeline, task, event.folder, event.pid, event.at)
+            return _begin_run(pipeline, task, event)
         case events.GateLooked():
             return _on_gate(pipeline, task, event)
         case events.CheckFinished():
@@ -152,7 +152,8 @@ def _on_daemon_start(pipeline: Pipeline, task: Task, event: events.DaemonStarted
     """Record a run that began just before the daemon stopped; in a paused task its freeze becomes owed."""
     if task.run is None or not event.run_alive:
         return task
-    return _begin_run(pipeline, task, task.run.folder, task.agent.pid, event.at)
+    begun = events.RunStarted(at=event.at, folder=task.run.folder, pid=task.agent.pid, holder=task.run.holder)
+    return _begin_run(pipeline, task, begun)
 
 
 def _on_admitted(task: Task, event: events.TaskAdmitted) -> Task:
@@ -186,14 +187,14 @@ def _on_workspace(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) 
     return lifecycle.enter_stage(pipeline, task, task.stage, event.at)
 
 
-def _begin_run(pipeline: Pipeline, task: Task, folder: str, pid: int | None, at: datetime) -> Task:
-    if task.run is None or task.run.folder != folder or task.run.process is not ProcessState.STARTING:
+def _begin_run(pipeline: Pipeline, task: Task, event: events.RunStarted) -> Task:
+    if task.run is None or task.run.folder != event.folder or task.run.process is not ProcessState.STARTING:
         return task
-    task = replace(task, run=replace(task.run, process=ProcessState.RUNNING))
+    task = replace(task, run=replace(task.run, process=ProcessState.RUNNING, holder=event.holder))
     if task.next_action is not NextAction.AGENT:
         return task
-    task = replace(task, agent=replace(task.agent, pid=pid, last_update=at))
-    return lifecycle.next_turn(pipeline, task, at)
+    task = replace(task, agent=replace(task.agent, pid=event.pid, last_update=event.at))
+    return lifecycle.next_turn(pipeline, task, event.at)
 
 
 def _on_gate(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
@@ -207,7 +208,7 @@ def _on_gate(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
         task,
         stages={**task.stages, task.stage: replace(record, artifacts=artifacts, digest=evidence.digest)},
         steps=_plan_steps(pipeline, task, evidence),
-        children=children.planned(pipeline, task, evidence),
+        children=following.planned(pipeline, task, evidence),
     )
     task = _count_drafts(pipeline, task, evidence)
     return stage.work.judge(pipeline, task, evidence, event.at)

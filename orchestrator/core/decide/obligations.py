@@ -21,7 +21,7 @@ from orchestrator.core.task.children import ChildStatus
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
-from orchestrator.core.task.user_requests import RequestStatus, UserRequest
+from orchestrator.core.task.user_requests import RequestStatus, Subject, UserRequest
 
 _TURN_UNDER_WAY = (NextAction.TURN, NextAction.INTERRUPT)
 
@@ -128,14 +128,23 @@ def _deliver(pipeline: Pipeline, task: Task) -> do.Command:
 def _publish(pipeline: Pipeline, task: Task) -> do.Command:
     publication, commit = task.publication, task.source.commit
     stage = pipeline.stage(task.stage)
+    confirmed = tuple(
+        request.digest
+        for request in task.requests
+        if request.draft.subject is Subject.PUBLISH and request.status is RequestStatus.APPROVED
+    )
     match stage.publish:
         case Publish.REPORT:
-            return do.PostReport(stage=task.stage)
+            return do.PostReport(stage=task.stage, confirmed=confirmed)
         case Publish.RELEASE:
             return do.PrepareRelease(branch=task.source.branch, commit=commit)
         case Publish.PULL_REQUEST | Publish.BRANCH | Publish.PARENT:
             return do.OpenPullRequest(
-                branch=task.source.branch, commit=commit, round=publication.round, replies=publication.replies
+                branch=task.source.branch,
+                commit=commit,
+                round=publication.round,
+                replies=publication.replies,
+                confirmed=confirmed,
             )
         case _:
             assert_never(stage.publish)

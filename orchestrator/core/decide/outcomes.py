@@ -5,9 +5,9 @@ from datetime import datetime
 
 from orchestrator.core.decide.final_message import final_message
 from orchestrator.core.decide.pausing import add_notice
+from orchestrator.core.events.notice import NoticeKind
 from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.progress import Budget
 from orchestrator.core.task.task import NextAction, Task, TaskStatus

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
+from orchestrator.core.events.notice import Notice, NoticeKind
 from orchestrator.core.task.agent import PAUSED, AgentStatus, PauseReason, ProcessState
-from orchestrator.core.task.notice import Notice, NoticeKind
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import (
@@ -124,7 +124,7 @@ def answer_by_policy(task: Task, draft: RequestDraft) -> Answer | None:
     if task.policy.autonomy is Autonomy.INTERACTIVE:
         return None
     match draft.subject:
-        case Subject.STAGE | Subject.PLAN:
+        case Subject.STAGE | Subject.PLAN | Subject.PUBLISH:
             return Answer(status=RequestStatus.APPROVED)
         case Subject.MERGE | Subject.RELEASE:
             return None

@@ -7,9 +7,10 @@ for its merge has an open review like any other. The review also ends when the p
 forge.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import assert_never
 
 from orchestrator.core.decide import lifecycle, outcomes, pausing
@@ -27,6 +28,11 @@ asked.
 LOOK_AGAIN = 60.0
 """Seconds until a requested look that failed is repeated, if the pull request is not polled anyway."""
 
+APPROVED: Mapping[Subject, NextAction] = MappingProxyType(
+    {Subject.PUBLISH: NextAction.PUBLISH, Subject.MERGE: NextAction.MERGE, Subject.RELEASE: NextAction.RELEASE}
+)
+"""What a person may approve while a change is published, and what follows."""
+
 
 def apply_publish_event(pipeline: Pipeline, task: Task, event: events.DeliveryEvent) -> Task:
     """Return the task after an event about its published change."""
@@ -35,6 +41,8 @@ def apply_publish_event(pipeline: Pipeline, task: Task, event: events.DeliveryEv
             return _on_delivered(pipeline, task, event)
         case publish_events.BranchReplayed():
             return _on_replayed(pipeline, task, event)
+        case publish_events.PublicationHeld():
+            return _on_held(task, event)
         case publish_events.PullRequestOpened():
             return _on_opened(task, event)
         case publish_events.PullRequestSeen():
@@ -53,9 +61,9 @@ def apply_publish_event(pipeline: Pipeline, task: Task, event: events.DeliveryEv
             assert_never(event)
 
 
-def start_merge(task: Task, subject: Subject) -> Task:
-    """Return the task after a person approved the merge, or the release."""
-    owed = NextAction.MERGE if subject is Subject.MERGE else NextAction.RELEASE
+def continue_publishing(task: Task, subject: Subject) -> Task:
+    """Return the task after a person approved the text that is published, the merge, or the release."""
+    owed = APPROVED[subject]
     return pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS, next_action=owed, retry_at=None))
 
 
@@ -65,8 +73,10 @@ def send_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datet
     Every other budget is reset: a new round is judged by itself.
     """
     stage = pipeline.stage(task.stage)
+    if stage.on_fail is None:
+        return outcomes.block(task, f"{task.stage}: {'; '.join(wanted)}; {pipeline.name} has no way back", at)
     tried = outcomes.use_retry(task, stage.budget) if stage.budget else None
-    if tried is None or stage.budget is None or stage.on_fail is None:
+    if tried is None or stage.budget is None:
         return outcomes.block(task, f"{task.stage}: changes were requested as often as the pipeline allows", at)
     rounds = replace(task.publication, round=task.publication.round + 1, asked_for_round=False)
     tried = outcomes.reset_all_retries(tried, but=stage.budget)
@@ -104,6 +114,13 @@ def _on_replayed(pipeline: Pipeline, task: Task, event: publish_events.BranchRep
     task = replace(task, source=replace(task.source, base_commit=event.onto, head=event.commit))
     recheck = pipeline.stage(task.stage).recheck
     return lifecycle.enter_stage(pipeline, task, recheck, event.at) if recheck else task
+
+
+def _on_held(task: Task, event: publish_events.PublicationHeld) -> Task:
+    if task.next_action is not NextAction.PUBLISH:
+        return task
+    task = replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING)
+    return pausing.add_request(task, event.asking, event.at)
 
 
 def _on_opened(task: Task, event: publish_events.PullRequestOpened) -> Task:

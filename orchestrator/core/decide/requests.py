@@ -21,7 +21,7 @@ from orchestrator.core.task.user_requests import (
     UserRequest,
     validate_answer,
 )
-from orchestrator.errors import AnswerRefused
+from orchestrator.errors import AnswerRefused, InvalidTransition
 
 _ENDS = {
     RequestKind.QUESTION: {RequestStatus.ANSWERED: "answer", RequestStatus.SKIPPED: "answer"},
@@ -95,9 +95,12 @@ def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task
     """Return the blocked task at the beginning of its stage, with every budget reset; open requests of its agent stay
     open.
 
-    A run that still exists is stopped, so nothing goes on in it. Reviews of the blocked visit are withdrawn.
+    A run that still exists is stopped, so nothing goes on in it. Reviews of the blocked visit are withdrawn. A failed
+    task does not go on; the daemon makes a new one of it.
     """
     transitions.require("retry", task)
+    if task.status is not TaskStatus.BLOCKED:
+        raise InvalidTransition("continue", task.status, task.stage, transitions.allowed(task))
     agent = replace(
         task.agent,
         status=AgentStatus.PAUSED,
@@ -192,8 +195,8 @@ def _approve(pipeline: Pipeline, task: Task, request: UserRequest, event: events
     task = pausing.answer_request(task, request.number, _answer(event), event.at)
     if task.status is not TaskStatus.REVIEW:
         return task
-    if request.draft.subject in (Subject.MERGE, Subject.RELEASE):
-        return publishing.start_merge(task, request.draft.subject)
+    if request.draft.subject in publishing.APPROVED:
+        return publishing.continue_publishing(task, request.draft.subject)
     return lifecycle.advance(pipeline, pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS)), event.at)
 
 
@@ -205,7 +208,7 @@ def _request_changes(pipeline: Pipeline, task: Task, request: UserRequest, event
     wanted = (f"A person asks for changes: {event.answer}",)
     if request.draft.subject is Subject.RELEASE:
         task = replace(task, source=replace(task.source, head=task.publication.head))
-    if request.draft.subject in (Subject.MERGE, Subject.RELEASE):
+    if request.draft.subject in publishing.APPROVED:
         return publishing.send_back(pipeline, task, wanted, event.at)
     task = pausing.resume_if_free(replace(task, status=TaskStatus.IN_PROGRESS))
     tried = outcomes.use_retry(task, "reworks")

@@ -54,7 +54,7 @@ ACTIONS: Mapping[TaskStatus, tuple[str, ...]] = MappingProxyType(
         _T.REVIEW: (*_ANSWERS, "review", "pause", "resume", "cancel"),
         _T.BLOCKED: ("retry", "cancel"),
         _T.COMPLETED: ("archive", "delete"),
-        _T.FAILED: ("archive", "delete"),
+        _T.FAILED: ("retry", "archive", "delete"),
         _T.CANCELLED: ("archive", "delete"),
         _T.ARCHIVED: ("delete",),
     }

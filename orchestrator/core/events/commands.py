@@ -8,9 +8,9 @@ a branch points at its commit.
 from dataclasses import dataclass
 from datetime import datetime
 
+from orchestrator.core.events.notice import Notice
 from orchestrator.core.task.checks import Check
 from orchestrator.core.task.children import Child
-from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.publication import Reply
 from orchestrator.core.task.user_requests import UserRequest
 
@@ -127,12 +127,16 @@ class JoinParent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenPullRequest:
-    """Push the branch and open a pull request, or update it; then answer these comments, each once."""
+    """Push the branch and open a pull request, or update it; then answer these comments, each once.
+
+    `confirmed` are the digests of the texts that a person approved although secrets were masked in them.
+    """
 
     branch: str
     commit: str
     round: int
     replies: tuple[Reply, ...]
+    confirmed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,9 +179,10 @@ class TagRelease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostReport:
-    """Post the stage's report on the ticket, if its tracker takes comments."""
+    """Post the stage's report on the ticket, if its tracker takes comments; `confirmed` as in OpenPullRequest."""
 
     stage: str
+    confirmed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ PHRASES: Final[Mapping[str, str]] = {
     "CheckFinished": "a check ended{: |name}{ |result.verdict}{: |result.reason}",
     "BranchDelivered": "the finished branch was delivered{: |branch}",
     "BranchReplayed": "its work was put on top of its parent's branch{ as |commit}{; in conflict: |conflicts}",
+    "PublicationHeld": "nothing was published yet{: |asking.text}",
     "PullRequestOpened": "its pull request is up to date{: |url}",
     "PullRequestSeen": "the daemon looked at its pull request{: |status}",
     "PullRequestMerged": "its pull request is merged{ as |commit}",
@@ -59,7 +60,7 @@ PHRASES: Final[Mapping[str, str]] = {
     "PriorityChanged": "its priority was changed{ to |priority}{ by |by}",
     "LoginMissed": "nothing can continue{: |reason}",
     "PersonTold": "a notification was sent{: |key}{, which failed: |failure}",
-    "ForeignEditFound": "another program had changed state.json; its version is kept as {|kept_as}",
+    "ForeignEditFound": "its files were damaged or changed by another program; that version is kept as {|kept_as}",
 }
 """`{before|field}` stands for `before` and the value of a field of the event, or of a record in it; for nothing if the
 event lacks the field.

@@ -69,10 +69,11 @@ class WorkspaceReady(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(BaseEvent):
-    """A process runs under its holder."""
+    """A process runs under its holder; `holder` identifies that one."""
 
     folder: str
     pid: int | None = None
+    holder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,7 +344,7 @@ class PersonTold(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignEditFound(BaseEvent):
-    """Something else had changed state.json; that file was set aside and the recorded state restored."""
+    """Something else had changed state.json or the end of the journal; that was set aside and the truth restored."""
 
     kept_as: str
     changed: tuple[str, ...] = field(default=())

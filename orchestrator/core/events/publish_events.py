@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from orchestrator.core.events.forge import PullStatus
+from orchestrator.core.task.user_requests import RequestDraft
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +93,16 @@ class ReportPosted(BaseEvent):
     failure: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationHeld(BaseEvent):
+    """Secrets were masked in a text that is to be published, and a person has to see it first; nothing was sent."""
+
+    asking: RequestDraft
+
+
 PublishEvent = (
     BranchReplayed
+    | PublicationHeld
     | PullRequestOpened
     | PullRequestSeen
     | PullRequestMerged

@@ -9,7 +9,8 @@ from orchestrator.core.task.progress import StepStatus
 from orchestrator.core.task.task import Task
 
 _NO_STEPS = ("the plan has no steps",)
-_ACCEPTABLE = (Verdict.PASS.value, Verdict.WARN.value, Verdict.SKIPPED.value)
+_ACCEPTABLE = (Verdict.PASS.value, Verdict.WARN.value)
+_MAY_ACCEPT = (*_ACCEPTABLE, Verdict.SKIPPED.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +31,20 @@ class StepsCompleted(Guard):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsCommitted(Guard):
-    """Every step of the plan has a commit."""
+    """Every step of the plan has a commit, and each of these exists."""
 
     needs_steps: ClassVar[bool] = True
 
     def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
-        """Return the steps without a commit."""
-        del evidence
-        uncredited = [step.step_id for step in task.steps if not step.commits]
-        return tuple(f"step {number} has no commit" for number in uncredited) if task.steps else _NO_STEPS
+        """Return the steps without a commit, and the commits that do not exist."""
+        uncredited = tuple(f"step {step.step_id} has no commit" for step in task.steps if not step.commits)
+        absent = tuple(
+            f"commit {commit:.64} of step {step.step_id} is not in the repository"
+            for step in task.steps
+            for commit in step.commits
+            if commit in evidence.absent
+        )
+        return uncredited + absent if task.steps else _NO_STEPS
 
     def describe(self) -> str:
         return "every step has a commit"
@@ -59,9 +65,9 @@ class TreeClean(Guard):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChecksAcceptable(Guard):
-    """Every check ended with one of the accepted verdicts."""
+    """Every check ended with one of the accepted verdicts; a skipped one only where the pipeline accepts SKIPPED."""
 
-    accept: tuple[str, ...] = field(default=_ACCEPTABLE, metadata={"choices": _ACCEPTABLE})
+    accept: tuple[str, ...] = field(default=_ACCEPTABLE, metadata={"choices": _MAY_ACCEPT})
 
     def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
         """Return the checks with another verdict, or that none was run."""

@@ -54,7 +54,13 @@ def explain(task: Task, snapshot: SchedulerSnapshot) -> Why:
             return Why(facts=("it is a draft",), next=f"orchestrator submit --task {task.id}")
         case TaskStatus.REVIEW:
             return _paused(task, snapshot)
-        case TaskStatus.COMPLETED | TaskStatus.FAILED | TaskStatus.CANCELLED | TaskStatus.ARCHIVED:
+        case TaskStatus.FAILED:
+            reason = (task.block_reason or "no reason is on record").removeprefix(f"{task.stage}: ")
+            return Why(
+                facts=(f"it failed in {task.stage}: {reason}",),
+                next=f"look at {task.display_path()}, then orchestrator retry {task.id}, which makes a new task of it",
+            )
+        case TaskStatus.COMPLETED | TaskStatus.CANCELLED | TaskStatus.ARCHIVED:
             return Why(facts=(f"it is {task.status}",), next="nothing: it has ended")
         case _:
             assert_never(task.status)
@@ -174,7 +180,7 @@ def _request_text(request: UserRequest) -> str:
             text = f"its agent has a plan: {words}"
         case Subject.DEPENDENCY:
             text = f"its agent needs the {request.draft.type} {request.draft.name}: {words}"
-        case Subject.STAGE | Subject.MERGE | Subject.RELEASE:
+        case Subject.STAGE | Subject.PUBLISH | Subject.MERGE | Subject.RELEASE:
             text = words
         case _:
             assert_never(request.draft.subject)

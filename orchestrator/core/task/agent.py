@@ -50,10 +50,14 @@ class ProcessState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A process tree under a holder, of an agent or a check; a frozen one is ended at `park_at`."""
+    """A process tree under a holder, of an agent or a check; a frozen one is ended at `park_at`.
+
+    `holder` identifies the holder's process from the run's start on, so that it is found whatever the folder says.
+    """
 
     folder: str
     process: ProcessState = ProcessState.STARTING
+    holder: str = ""
     park_at: datetime | None = None
 
     @property

@@ -86,7 +86,7 @@ class Check:
 
     `timeout` is in seconds of running time. `needs` names the probe without which it is skipped. `cleanup` is run after
     the command however that ended. A required one that fails is run up to `tries` times. `floor` is what it has to
-    reach, in percent, where it measures.
+    reach, in percent, where it measures. Without `network` it runs in a sandbox that has none.
     """
 
     name: str
@@ -100,6 +100,7 @@ class Check:
     cleanup: str = ""
     tries: int = 1
     floor: float = 0.0
+    network: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,8 @@ class FileFacts:
 class Evidence:
     """What the daemon found: artifacts by name, files that it refused, and the state of the branch.
 
-    `fresh` names the artifacts that were left since the last look, `commits` are the new ones, oldest first.
+    `fresh` names the artifacts that were left since the last look, `commits` are the new ones, oldest first. `absent`
+    are commits on record that the repository does not have.
     """
 
     files: Mapping[str, FileFacts] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class Evidence:
     refused: tuple[str, ...] = ()
     head: str | None = None
     commits: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     dirty: tuple[str, ...] = ()
     analysis: Analysis | None = None
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import ClassVar
 
-from orchestrator.core.task.children import OnChildFailure
+from orchestrator.core.task.children import ChildrenReader, OnChildFailure, read_children
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, Guard
 from orchestrator.core.task.progress import StageFacts
@@ -179,6 +179,8 @@ class Family:
     """The file that a review of a draft leaves if it asks for changes."""
     draft_budget: str = ""
     """The budget that counts the drafts which their review rejected: all but one in each visit of the stage."""
+    read_children: ChildrenReader = read_children
+    """Reads the file that names the children of a stage."""
     plan_details: str = ""
     """Where an agent finds details of the plan, in words."""
 

@@ -10,12 +10,12 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
+from orchestrator.core.events.notice import Notice
 from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run, Setbacks, TurnProgress
 from orchestrator.core.task.budget import NO_SPENDING, TaskSpending
 from orchestrator.core.task.checks import NOT_EVALUATED, Evaluation
 from orchestrator.core.task.children import Child
 from orchestrator.core.task.failures import FailureLog
-from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.progress import Budget, StageRecord, StageStatus, Step, StepStatus
 from orchestrator.core.task.publication import NOT_PUBLISHED, Publication
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, TaskPolicy
@@ -136,8 +136,9 @@ class Task:
 
     `seq` counts the decisions, `updated_at` is when the last one was taken. `retry_at` is when the next action is due.
     `feedback` is what the agent's last turn lacks; its next turn repeats it. `requested_changes` is what reviewers ask
-    for beyond the ticket; every agent gets it until the work is back at the reviewed stage. `parent` is the id of the
-    task whose child this one is.
+    for beyond the ticket; every agent gets it until the work is back at the reviewed stage. `pipeline_digest` is that
+    of the pipeline's text as it was accepted; empty in tasks of versions that did not record it. `retry_of` is the
+    failed task that this one repeats, `parent` the task whose child it is.
     """
 
     id: str
@@ -145,6 +146,7 @@ class Task:
     folder: str
     ticket: Ticket
     pipeline: str
+    pipeline_digest: str = ""
     source: Source
     schedule: Schedule = ANY_TIME
     policy: TaskPolicy = DEFAULT_POLICY
@@ -171,6 +173,7 @@ class Task:
     publication: Publication = NOT_PUBLISHED
     requests: tuple[UserRequest, ...] = ()
     notices: tuple[Notice, ...] = ()
+    retry_of: str | None = None
 
     def with_turn(self, turn: TurnProgress) -> "Task":
         """Return the task with its agent at this point of its turn."""
@@ -203,7 +206,8 @@ class Task:
     @property
     def waits_for_merge(self) -> bool:
         """Whether the task waits for its pull request, and not for a review of one of its stages."""
-        here = any(request.draft.subject in (Subject.STAGE, Subject.RELEASE) for request in self.pending_requests)
+        other = (Subject.STAGE, Subject.PUBLISH, Subject.RELEASE)
+        here = any(request.draft.subject in other for request in self.pending_requests)
         return self.status is TaskStatus.REVIEW and self.publication.number is not None and not here
 
     @property

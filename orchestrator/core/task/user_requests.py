@@ -51,13 +51,14 @@ class Subject(StrEnum):
     PLAN = "plan"
     DEPENDENCY = "dependency"
     STAGE = "stage"
+    PUBLISH = "publish"
     MERGE = "merge"
     RELEASE = "release"
 
     @property
     def of_daemon(self) -> bool:
         """Whether the daemon asks, so that no agent waits for the answer."""
-        return self in (Subject.STAGE, Subject.MERGE, Subject.RELEASE)
+        return self in (Subject.STAGE, Subject.PUBLISH, Subject.MERGE, Subject.RELEASE)
 
 
 class RequestStatus(StrEnum):

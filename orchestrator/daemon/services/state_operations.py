@@ -94,7 +94,7 @@ class StateService:
         return task
 
     def _pipeline_of(self, task: Task) -> Pipeline:
-        return accepted_pipeline(self.files, task.id)
+        return accepted_pipeline(self.files, task.id, task.pipeline_digest)
 
     async def _evidence_of(self, task: Task) -> Evidence:
         return await asyncio.to_thread(evidence_of, task, self._pipeline_of(task), self.workspace)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 
 from orchestrator.core.events.events import TaskSubmitted
 from orchestrator.core.task.task import Task
@@ -15,6 +16,7 @@ from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.supervisor import Supervisor
+from orchestrator.workspaces.evaluation.resolve import SUBMITTER
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,12 +47,45 @@ class SubmissionService:
             )
         predecessors = tuple([await self.index.find_id(name) for name in after])
         requirement = await self.trackers.requirement(submission.text)
-        task = await asyncio.to_thread(
-            self.factory.create, replace(submission, after=predecessors), requirement, self.clock()
+        submission = replace(submission, after=predecessors)
+        task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
+        return await self._accept(task, submission, requirement, by)
+
+    async def repeat(self, failed: Task, by: str) -> Task:
+        """Create a task with the ticket and the options of a failed one and return it.
+
+        A tracker's ticket is fetched again. Raises what `submit` raises, and AlreadyActive while the failed task was
+        repeated by another one that has not ended.
+        """
+        policy = failed.policy
+        requirement = await asyncio.to_thread(self.factory.original, failed)
+        if failed.ticket.source != LOCAL:
+            requirement = await self.trackers.requirement(requirement.url)
+        submission = Submission(
+            text="",
+            repo=Path(failed.source.repo),
+            title=failed.title,
+            pipeline=failed.pipeline,
+            type=failed.ticket.type,
+            ticket=failed.ticket.key if failed.ticket.key != failed.id else None,
+            base=failed.source.base_branch,
+            priority=failed.schedule.priority,
+            checks={check.name: check.command for check in failed.evaluation.checks if check.source == SUBMITTER},
+            autonomy=policy.autonomy,
+            on_blocked=policy.on_blocked,
+            auto_merge=policy.auto_merge,
+            retry_of=failed.id,
         )
+        task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
+        task = replace(task, policy=replace(task.policy, caps=policy.caps))
+        return await self._accept(task, submission, requirement, by)
+
+    async def _accept(self, task: Task, submission: Submission, requirement: Requirement, by: str) -> Task:
+        """Hand a new task to the supervisor; one that is refused leaves nothing behind."""
         try:
             task = await asyncio.to_thread(self.with_forge, task)
             async with self._one_at_a_time:
+                self._refuse_second_retry(task)
                 is_named = requirement.tracker is not None or submission.ticket or requirement.key
                 if is_named and not submission.again:
                     self._refuse_duplicate(requirement, task)
@@ -60,6 +95,15 @@ class SubmissionService:
                 await asyncio.to_thread(self.factory.files.delete, task.id)
             raise
         return self.supervisor.tasks.get(task.id, task)
+
+    def _refuse_second_retry(self, new: Task) -> None:
+        """Refuse a second live task that repeats the same failed one."""
+        for task in self.supervisor.tasks.values():
+            if new.retry_of is not None and task.retry_of == new.retry_of and not task.status.is_final:
+                raise AlreadyActive(
+                    f"{new.retry_of} is being retried already: {task.id} ({task.status.value}); "
+                    f"look at it with `orchestrator show {task.id}`"
+                )
 
     def _refuse_duplicate(self, requirement: Requirement, new: Task) -> None:
         """Refuse a second live task of the same ticket: from the same tracker, or a text under the ticket's key."""

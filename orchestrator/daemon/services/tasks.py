@@ -23,6 +23,7 @@ from orchestrator.core.events.events import (
 from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import Priority, Task, TaskStatus
+from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex, task_age
 from orchestrator.errors import InvalidTransition
 from orchestrator.storage.provided_secrets import ProvidedSecrets
@@ -74,6 +75,7 @@ class TaskService:
     workspace: Workspace
     checkpoints: Checkpoints
     secrets: ProvidedSecrets
+    submissions: SubmissionService
     clock: Callable[[], datetime]
 
     async def list(self, query: TaskQuery) -> TaskListing:
@@ -114,7 +116,10 @@ class TaskService:
         return await self._request(name, "submit", event, lambda now: now.status is TaskStatus.PENDING)
 
     async def retry(self, name: str, by: str) -> Task:
-        """Try the stage of a blocked task again, with all retries restored."""
+        """Try the stage of a blocked task again, with all retries restored; return a new task for a failed one."""
+        task = await self.index.find(name)
+        if task.status is TaskStatus.FAILED:
+            return await self.submissions.repeat(task, by)
         return await self._request(name, "retry", RetryRequested(at=self.clock(), by=by), lambda _: False)
 
     async def pause(self, name: str, by: str) -> Task:

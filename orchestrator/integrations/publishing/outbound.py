@@ -4,14 +4,18 @@ Every text that is published passes the sanitizer. One that it blocks is kept in
 rules that matched, and the lines.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 
+from orchestrator.core.events.publish_events import PublicationHeld
 from orchestrator.core.task.pipeline import Family
 from orchestrator.core.task.task import Task
+from orchestrator.core.task.task_policy import Autonomy
+from orchestrator.core.task.user_requests import RequestDraft, Subject
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.fields import object_of, text_of
@@ -27,6 +31,9 @@ from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.attention import look_first
 from orchestrator.workspaces.evaluation.secret_scan import refuse_secrets_in_messages
 from orchestrator.workspaces.workspace import Workspace
+
+MASKED = "to-be-published.md"
+"""Where a person finds a text in which secrets were masked."""
 
 
 class PublishRefused(OrchestratorError):
@@ -87,6 +94,26 @@ class Outbound:
             f"a text contains what must not be published ({rules}); it is kept in {kept}: "
             "fix the artifact that it came from, then retry"
         )
+
+    def held(self, task: Task, text: str, confirmed: Sequence[str]) -> PublicationHeld | None:
+        """Return the event of an attended task whose text would go out with secrets masked, unless a person has
+        confirmed that very text. The text is kept, masked, for the person to read.
+        """
+        scan = self.redactor.scan(text)
+        if task.policy.autonomy is not Autonomy.INTERACTIVE or scan.result is not Result.REDACTED:
+            return None
+        rules = ", ".join(dict.fromkeys(f"{finding.rule} in line {finding.line}" for finding in scan.findings))
+        draft = RequestDraft(
+            subject=Subject.PUBLISH,
+            text=f"secrets are masked in the text that is to be published ({rules}): read {task.display_path(MASKED)}, "
+            "then publish it like that, or have the file changed that it comes from",
+            name=task.stage,
+            content=sha256(scan.text.encode()).hexdigest(),
+        )
+        if draft.digest in confirmed:
+            return None
+        self.files.write(task.id, MASKED, scan.text.encode())
+        return PublicationHeld(at=self.clock(), asking=draft)
 
     def fit_words(self, words: PullRequestWords) -> PullRequestWords:
         """Return a title and a body as they may be published; raises as `fit`."""

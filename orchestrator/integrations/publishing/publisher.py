@@ -89,7 +89,8 @@ class Publisher:
         match command:
             case do.OpenPullRequest():
                 opened = await self._in_thread(partial(open_pull_request, out, task, command))
-                await self._tell(task, f"Pull request: {opened.url}", "In Review")
+                if isinstance(opened, publish_events.PullRequestOpened):
+                    await self._tell_proposal(task, opened)
                 return opened
             case do.LookAtPullRequest():
                 seen = await self._in_thread(partial(look_at_pull_request, out, task, command))
@@ -108,7 +109,7 @@ class Publisher:
                 await self._tell(task, f"Released as {released.tag}", "Done")
                 return released
             case do.PostReport():
-                return await self._post_report(task)
+                return await self._post_report(task, command)
             case _:
                 assert_never(command)
 
@@ -136,11 +137,24 @@ class Publisher:
         tag = Release(self.outbound.workspace, self.outbound.files).tag(task, command, self.outbound.upstream(task))
         return publish_events.Released(at=self.outbound.clock(), tag=tag)
 
-    async def _post_report(self, task: Task) -> publish_events.ReportPosted:
+    async def _tell_proposal(self, task: Task, opened: publish_events.PullRequestOpened) -> None:
+        """Comment on the ticket with the pull request, and after a round of review with the commits of the round."""
+        await self._tell(task, f"Pull request: {opened.url}", "In Review")
+        before = task.publication.head
+        if task.publication.round and before and before != opened.commit:
+            await self._tell(task, f"Review feedback addressed in {before[:12]}..{opened.commit[:12]}", None)
+
+    async def _post_report(
+        self, task: Task, command: do.PostReport
+    ) -> publish_events.ReportPosted | publish_events.PublicationHeld:
         """Post the last report that a stage left as a comment on the ticket."""
         report = report_file(task)
         if report is None:
             return publish_events.ReportPosted(at=self.outbound.clock(), failure="no stage left a report")
-        failure = await self._tell(task, self.outbound.files.read_text(task.id, report), "Done")
+        text = self.outbound.files.read_text(task.id, report)
+        held = self.outbound.held(task, text, command.confirmed)
+        if held is not None:
+            return held
+        failure = await self._tell(task, text, "Done")
         url = None if failure else self.outbound.sources(task).ticket_url
         return publish_events.ReportPosted(at=self.outbound.clock(), url=url, failure=failure)

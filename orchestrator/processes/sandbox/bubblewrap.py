@@ -14,6 +14,7 @@ Theory of operation
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -45,6 +46,20 @@ def wrap(program: str, mounts: Iterable[Mount], empty: Path, cwd: Path, *, is_ro
             sealed += ["--remount-ro", str(mount.path)]  # only when what is shown inside it has its place
     shielded = ",".join(SHIELDED)
     return (*words, *sealed, "--chdir", str(cwd), "--", ENV, f"--default-signal={shielded}")
+
+
+def without_network(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a sandbox with no network but a loopback device of its own."""
+    return (words[0], "--unshare-net", *words[1:]) if words else words
+
+
+def command_without_network(program: str) -> str:
+    """Return a script that runs a shell command in a network namespace of its own, in a sandbox already.
+
+    Its user namespace is named for root's sake: bubblewrap takes root to have capabilities, which a sandbox drops.
+    """
+    words = (program, "--unshare-user", "--unshare-net", "--dev-bind", "/", "/", "--die-with-parent", "--")
+    return f'#!/bin/sh\nexec {shlex.join(words)} /bin/sh -c "$1"\n'
 
 
 def find_program(path: str | None) -> str | None:

@@ -61,7 +61,7 @@ async def submit_draft(name: str, service: TheService, by: By) -> TaskView:
 
 @router.post("/{name}/retry")
 async def retry(name: str, service: TheService, by: By) -> TaskView:
-    """Try the stage of a blocked task again, with all retries restored."""
+    """Try the stage of a blocked task again, with all retries restored; of a failed task a new one is made."""
     return task_view(await service.tasks.retry(name, by), service.redact)
 
 

@@ -177,6 +177,7 @@ class TaskView(View):
     head: str | None
     folder: str
     after: tuple[str, ...]
+    retry_of: str | None = None
     start_at: datetime | None
     retry_at: datetime | None
     created_at: datetime

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from orchestrator.core.decide import children
+from orchestrator.core.decide.work import following
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Limit
@@ -203,7 +203,7 @@ class SimulatedExecutor:
                 for name in command.tasks:
                     child = self._stored.get(name)
                     if child is None or child.status.is_final:
-                        self._post(task.id, children.end_of(child, name, self._now))
+                        self._post(task.id, following.end_of(child, name, self._now))
             case do.CancelChildren():
                 for name in command.tasks:
                     self._post(name, events.CancelRequested(at=self._now, by=task.id))
@@ -219,7 +219,7 @@ class SimulatedExecutor:
         stage = self._lookups.pipeline_of(task).stage(task.stage)
         for child in command.children:
             if child.task not in self._stored:
-                made = children.task_of(task, stage, child, self._now)
+                made = following.task_of(task, stage, child, self._now)
                 event = events.TaskSubmitted(at=self._now, task=made, by=task.id)
                 self._inbox.send(made.id, event).add_done_callback(_ignore)
         self._report(task, lambda at: ChildrenSubmitted(at=at, tasks=tuple(one.task for one in command.children)))

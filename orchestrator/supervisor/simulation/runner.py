@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from time import monotonic
 
-from orchestrator.core.decide.children import end_of
+from orchestrator.core.decide.work.following import end_of
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity

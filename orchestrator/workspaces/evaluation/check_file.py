@@ -75,6 +75,7 @@ def add_probe(check: Check, preflight: str, *, required: bool) -> tuple[Check, .
         timeout=min(LONGEST_PROBE, check.timeout),
         source=check.source,
         kind=CheckKind.PROBE,
+        network=check.network,
     )
     return probe, replace(check, needs=name)
 
@@ -100,6 +101,7 @@ def _checks(name: str, table: Table, default_timeout: float) -> tuple[Check, ...
         reads=reads,
         cleanup=table.maybe_text("cleanup") or "",
         floor=float(table.number("floor", default=0.0)),
+        network=table.flag("network", default=True),
     )
     preflight = table.maybe_text("preflight") or ""
     found = add_probe(check, preflight, required=table.flag("preflight_required", default=False))

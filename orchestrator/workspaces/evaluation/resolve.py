@@ -10,6 +10,9 @@ from orchestrator.workspaces.evaluation.languages import detect_checks
 from orchestrator.workspaces.evaluation.tree import Tree
 from orchestrator.workspaces.git import Git
 
+SUBMITTER = "submitter"
+"""The source of a check that was given with the ticket."""
+
 
 def resolve(git: Git, base_commit: str, given: Mapping[str, str], rules: Rules = DEFAULT_RULES) -> tuple[Check, ...]:
     """Return the checks for work that begins at `base_commit`; `given` are the submitter's, command by name.
@@ -24,10 +27,10 @@ def resolve(git: Git, base_commit: str, given: Mapping[str, str], rules: Rules =
     }
     if rules.integration is not None:
         checks |= {check.name: check for check in _integration(rules.integration)}
-    for source, commands in (("settings", rules.commands), ("submitter", given)):
+    for source, commands in (("settings", rules.commands), (SUBMITTER, given)):
         for name, command in commands.items():
             _without(checks, name)
-            if source == "submitter" or command:
+            if source == SUBMITTER or command:
                 checks[name] = _given(name, command, source, rules.timeout)
     in_order = sorted(checks.values(), key=lambda check: check.kind is not CheckKind.BUILD)
     return tuple(_ruled(check, rules) for check in in_order)

@@ -257,7 +257,7 @@ def drive(root: Path) -> dict[str, str]:
     upstream = Upstream(root / "upstream")
     quick: Json = {
         "max_agents": 20,
-        "free_space_floor": 0,
+        "free_space_floor": "64MiB",
         "free_memory_floor": 0,
         "forge": upstream.settings(look_every=0),
     }

@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.processes.cgroup import own_place
 from orchestrator.processes.output import read_lines_from
-from orchestrator.processes.process_stats import kill_marked, tree_of
+from orchestrator.processes.process_stats import kill_run, tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.sandbox.bubblewrap import find_program, probe, wrap
 from orchestrator.processes.sandbox.mounts import Access, mounts_of
@@ -180,4 +180,4 @@ class Stage:
                     process.kill()
                 except psutil.NoSuchProcess:
                     continue
-            kill_marked(folder)
+            kill_run(folder)

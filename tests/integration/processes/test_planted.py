@@ -11,6 +11,7 @@ from orchestrator.processes import files
 from orchestrator.processes.output import read_lines_from
 from orchestrator.processes.run_state import appearance_of, exit_of, is_alive, pid_of, status_of
 
+KEY = "00" * 32
 NAMES = ("stdout.jsonl", "stderr.log", files.STATUS, files.EXIT, files.PID)
 
 
@@ -33,7 +34,7 @@ def test_anything_but_a_plain_file_is_treated_as_missing(
     assert pid_of(tmp_path) is None
     assert appearance_of(tmp_path) == appearance_of(tmp_path)
     if name != files.PID:
-        assert exit_of(tmp_path) is None
+        assert exit_of(tmp_path, KEY) is None
 
 
 @pytest.mark.parametrize("plant", [Path.touch, None])
@@ -49,5 +50,5 @@ def test_a_run_whose_folder_was_removed_is_not_alive_and_has_no_output(
         plant(folder)
     assert read_lines_from(folder, 0) == (b"", 0)
     assert not is_alive(folder)
-    assert exit_of(folder) is None
+    assert exit_of(folder, KEY) is None
     assert appearance_of(folder) == (None, None, None, None)

@@ -5,7 +5,7 @@ import asyncio
 import psutil
 import pytest
 
-from orchestrator.processes.process_stats import kill_marked
+from orchestrator.processes.process_stats import kill_run
 from orchestrator.processes.spec import Limits, Stdin
 from tests.folder_search import try_remove
 from tests.integration.processes.stage import QUICK, Stage, python, shell, state_of, until
@@ -156,7 +156,7 @@ async def test_a_holder_that_cannot_do_its_work_ends_the_agent_and_states_the_re
     ended = await stage.exit_of(folder)
     assert "the holder itself failed: IsADirectoryError" in (ended.spawn_error or "")
     await until(lambda: "Traceback" in (folder / "stderr.log").read_text(), "the traceback, which follows the exit")
-    await until(lambda: kill_marked(folder) == (), "the end of the agent")
+    await until(lambda: kill_run(folder) == (), "the end of the agent")
 
 
 async def test_a_hostile_line_on_control_changes_nothing(stage: Stage) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import psutil
 
-from orchestrator.processes.process_stats import kill_marked
+from orchestrator.processes.process_stats import has_processes, tree_of
 from orchestrator.processes.spec import Limits
 from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, state_of, until
 
@@ -30,6 +30,17 @@ async def test_end_of_input_is_the_first_step(stage: Stage) -> None:
     ended = await stage.exit_of(folder)
     assert (ended.code, ended.signal, ended.stopped_by) == (0, None, "request")
     assert stage.output(folder) == b"bye\n"
+
+
+async def test_what_was_sent_before_a_stop_reaches_the_agent_before_the_end_of_its_input(stage: Stage) -> None:
+    folder = await stage.start(shell("cat"), limits=PATIENT)
+    holder = tree_of(folder)[0]
+    holder.suspend()
+    await stage.runs.send(folder, b'{"uuid":"1","interrupt":true}\n')
+    await stage.runs.stop(folder)
+    holder.resume()
+    assert (await stage.exit_of(folder)).code == 0
+    assert stage.output(folder) == b'{"uuid":"1","interrupt":true}\n'
 
 
 async def test_term_is_the_second_step_and_leaves_time_to_clean_up(stage: Stage) -> None:
@@ -64,14 +75,14 @@ async def test_a_daemonised_grandchild_is_swept(stage: Stage) -> None:
     assert ended.code == 0
     assert stage.sandbox or pid in ended.swept
     assert stage.sandbox or state_of(pid) == "-"
-    assert kill_marked(folder) == ()
+    assert not has_processes(folder)
 
 
 async def test_an_agent_that_ends_in_mid_fork_leaves_nothing(stage: Stage) -> None:
     for attempt in range(20):
         folder = await stage.start(shell("(setsid sh -c '(setsid sleep 100 &)' &)"), attempt=attempt)
         await stage.exit_of(folder)
-        assert kill_marked(folder) == ()
+        assert not has_processes(folder)
 
 
 async def test_a_child_that_holds_the_pipe_and_ignores_term_delays_the_exit_for_a_limited_time(stage: Stage) -> None:
@@ -79,7 +90,7 @@ async def test_a_child_that_holds_the_pipe_and_ignores_term_delays_the_exit_for_
     ended = await stage.exit_of(folder)
     assert ended.code == 5
     assert bool(ended.swept) is not stage.sandbox  # what is left in a sandbox, the kernel kills with it
-    assert kill_marked(folder) == ()
+    assert not has_processes(folder)
     assert all(state_of(pid) == "-" for pid in ended.swept)
 
 
@@ -99,7 +110,7 @@ async def test_a_killed_holder_leaves_a_lost_run_and_no_process(stage: Stage) ->
     ended = await stage.exit_of(folder)
     assert (ended.lost, ended.code) == (True, None)
     await until(lambda: all(state_of(pid) in "-Z" for pid in tree), "the end of the whole tree")
-    assert kill_marked(folder) == ()
+    assert not has_processes(folder)
     assert stage.runs.exit_of(folder) == ended
     await stage.start(shell("echo again"))
     assert stage.runs.exit_of(folder) == ended

@@ -116,14 +116,6 @@ def test_a_journal_damaged_in_the_middle_names_the_byte(store: FolderStore) -> N
         store.load(NAME_OF_TASK)
 
 
-def test_a_journal_shorter_than_the_state_knows_is_refused(store: FolderStore) -> None:
-    history(store)
-    store.release(NAME_OF_TASK)
-    os.truncate(journal_of(store), 100)
-    with pytest.raises(DamagedJournal, match="100 bytes"):
-        store.load(NAME_OF_TASK, keep_open=True)
-
-
 def test_a_journal_truncated_while_the_daemon_runs_accepts_no_decision_that_does_not_follow(store: FolderStore) -> None:
     task = history(store)[-1]
     os.truncate(journal_of(store), 100)

@@ -58,6 +58,11 @@ def test_omitted_keys_of_a_role_stay_unset() -> None:
     assert (role.tools, role.disallowed_tools, role.model, role.permission_mode) == ((), (), None, None)
 
 
+def test_a_role_has_the_network_unless_it_says_false() -> None:
+    for said, has in (("", True), ("network: true", True), ("network: false", False)):
+        assert parse_role(WORKER.replace("color: blue", said), "worker.md").network is has
+
+
 def test_windows_line_ends_and_a_byte_order_mark_change_nothing() -> None:
     assert parse_role("\ufeff" + WORKER.replace("\n", "\r\n"), "roles/worker.md") == parse_role(WORKER, "worker.md")
 
@@ -75,6 +80,7 @@ def test_windows_line_ends_and_a_byte_order_mark_change_nothing() -> None:
         ("effort: high", "effort: hihg", "roles/worker.md:11: unknown effort 'hihg'; did you mean 'high'?"),
         ("maxTurns: 40", "maxTurns: 0", "roles/worker.md:10: maxTurns = 0 must be a whole number, 1 or more"),
         ("maxTurns: 40", "maxTurns: many", "roles/worker.md:10: maxTurns = 'many' must be a whole number"),
+        ("color: blue", "network: no", "roles/worker.md:13: unknown network 'no'"),
         ("color: blue", "hooks: {}", "roles/worker.md:13: hooks is not passed on to unattended agents"),
         ("model: sonnet", "model: !!python/object/apply:os.system [id]", "roles/worker.md:8: anchors (&), aliases"),
         ("model: sonnet", "model: &a sonnet", "roles/worker.md:8: anchors (&), aliases (*) and tags (!)"),

@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
 
-from orchestrator.core.decide import children, lifecycle, pausing
+from orchestrator.core.decide import lifecycle, pausing
+from orchestrator.core.decide.work import following
 from orchestrator.core.decide.work.stage_work import StageWork
 from orchestrator.core.task import guards
 from orchestrator.core.task.guards import Evidence
@@ -23,7 +24,7 @@ class ChildrenWork(StageWork):
 
     def enter(self, task: Task) -> Task:
         """Return the task with every child that is not completed to be made again."""
-        return replace(task, children=children.made_again(task))
+        return replace(task, children=following.made_again(task))
 
     def begin(self, pipeline: Pipeline, task: Task, at: datetime) -> Task:
         """Return the task waiting for its children, without a slot."""

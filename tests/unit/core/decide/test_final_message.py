@@ -95,8 +95,9 @@ def test_blockers_of_a_merge_are_named_when_nothing_failed() -> None:
     )
 
 
-def test_a_failed_task_suggests_resubmission_and_a_cancelled_one_nothing() -> None:
-    assert recommended(halted(status=TaskStatus.FAILED)).endswith("then submit it again")
+def test_a_failed_task_suggests_a_retry_and_a_cancelled_one_nothing() -> None:
+    failed = halted(status=TaskStatus.FAILED)
+    assert recommended(failed).endswith(f"then orchestrator retry {failed.id}, which makes a new task of it")
     cancelled = halted(status=TaskStatus.CANCELLED, block_reason=None)
     assert final_message(cancelled, START).splitlines() == [
         f"LOCAL-20261121_220000 cancelled in {cancelled.stage} after 0s: Add a flag"

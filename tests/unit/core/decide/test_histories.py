@@ -49,6 +49,7 @@ from tests.unit.playbook import (
     freeze_failed,
     frozen,
     full,
+    held,
     interrupted,
     judged,
     limit_hit,
@@ -164,6 +165,7 @@ GOES_WELL: st.SearchStrategy[Happening] = st.just(answer)
 OUTSIDE: st.SearchStrategy[Happening] = st.sampled_from(
     [
         *(proposed, merged, refused("a check failed"), prepared, released, posted(), posted("no ticket"), round_asked),
+        held(),
         *(seen(), seen(asked=True), seen(hindrances=("a check failed",)), seen(PullStatus.CLOSED), seen(number=6)),
         *(seen(PullStatus.MERGED), seen(comments=("one",)), seen(comments=("two", "three"), asked=True)),
     ]
@@ -487,6 +489,7 @@ KINDLY = {
     Subject.PLAN: (RequestStatus.APPROVED, ""),
     Subject.DEPENDENCY: (RequestStatus.PROVIDED, ""),
     Subject.STAGE: (RequestStatus.APPROVED, ""),
+    Subject.PUBLISH: (RequestStatus.APPROVED, ""),
     Subject.MERGE: (RequestStatus.APPROVED, ""),
     Subject.RELEASE: (RequestStatus.APPROVED, ""),
 }

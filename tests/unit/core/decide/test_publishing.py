@@ -38,6 +38,7 @@ from tests.unit.playbook import (
     failed,
     failing_again,
     full,
+    held,
     later,
     looked,
     merged,
@@ -111,6 +112,34 @@ def test_a_change_with_a_forge_is_delivered_and_proposed_and_waits_for_a_user() 
     )
     assert allowed(task) == ("approve", "request-changes", "review", "pause", "cancel")
     assert not task.holds_slot
+
+
+def test_a_text_with_masked_secrets_is_published_after_a_person_approved_it() -> None:
+    attended = a_proposal(autonomy=Autonomy.INTERACTIVE)
+    play = Playbook(at("COMPLETION", NextAction.PUBLISH, attended)) >> held() << "tell review_asked" >> told
+    (request,) = play.task.requests
+    assert (play.task.status, request.draft.subject) == (TaskStatus.REVIEW, Subject.PUBLISH)
+    assert "review" not in allowed(play.task)
+    play = play >> answered(1, APPROVED) >> admitted << "propose c2"
+    (propose,) = (one for one in obligations(play.pipeline, play.task) if isinstance(one, OpenPullRequest))
+    assert propose.confirmed == (request.digest,)
+
+
+def test_instead_of_publishing_masked_secrets_a_person_may_have_their_source_changed() -> None:
+    attended = a_proposal(autonomy=Autonomy.INTERACTIVE)
+    play = Playbook(at("COMPLETION", NextAction.PUBLISH, attended)) >> held() << "tell review_asked" >> told
+    play = play >> answered(1, CHANGES, "leave the address out") >> admitted << "start planner 3"
+    assert (play.task.stage, play.task.publication.round) == ("ANALYSIS", 1)
+    assert play.task.requested_changes == ("A person asks for changes: leave the address out",)
+
+
+def test_a_report_that_may_not_be_posted_blocks_its_task_with_the_words_of_the_person() -> None:
+    pipeline, attended = bundled_pipeline("review_only"), a_proposal(autonomy=Autonomy.INTERACTIVE)
+    play = Playbook(at("COMPLETION", NextAction.PUBLISH, attended), pipeline) >> held() << "tell review_asked" >> told
+    play = play >> answered(1, CHANGES, "not this one") << "tell blocked"
+    assert "not this one; review_only has no way back" in (play.task.block_reason or "")
+    play = play >> retry >> admitted << "post the report of COMPLETION"
+    assert play.task.next_action is NextAction.PUBLISH
 
 
 def test_a_change_without_a_forge_is_done_when_it_is_delivered() -> None:

@@ -35,9 +35,10 @@ def test_an_archived_task_stays_archived_and_an_ended_one_never_becomes_active()
             assert TaskStatus.IN_PROGRESS not in TASK_TRANSITIONS[status]
 
 
-def test_an_ended_task_can_only_be_archived_or_deleted() -> None:
+def test_an_ended_task_can_only_be_archived_or_deleted_and_a_failed_one_repeated() -> None:
     for status in TaskStatus:
-        assert set(ACTIONS[status]).issubset({"archive", "delete"}) is status.is_final
+        repeated = {"retry"} if status is TaskStatus.FAILED else set()
+        assert set(ACTIONS[status]).issubset({"archive", "delete"} | repeated) is status.is_final
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(TaskStatus, TaskStatus)))

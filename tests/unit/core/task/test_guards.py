@@ -72,6 +72,7 @@ def planned(*commits: tuple[str, ...], status: StepStatus = StepStatus.COMPLETED
 
 
 FILTERED, CHECKS = TicketFiltered(), ChecksAcceptable()
+SKIPPING = ChecksAcceptable(accept=("PASS", "WARN", "SKIPPED"))
 ATTENDED = TaskPolicy(autonomy=Autonomy.INTERACTIVE)
 LEFT, WITHIN = BudgetLeft(name="tries"), BudgetWithin(name="tries")
 DONE, COMMITTED = StepsCompleted(), StepsCommitted()
@@ -102,7 +103,9 @@ DONE, COMMITTED = StepsCompleted(), StepsCommitted()
         (COMMITTED, planned(("c1",), ("c2",)), ()),
         (COMMITTED, planned(("c1",), ()), ("step 2 has no commit",)),
         (COMMITTED, planned(), ("the plan has no steps",)),
-        (CHECKS, judged(unit_test=Verdict.PASS, lint=Verdict.WARN, security=Verdict.SKIPPED), ()),
+        (CHECKS, judged(unit_test=Verdict.PASS, lint=Verdict.WARN), ()),
+        (CHECKS, judged(unit_test=Verdict.PASS, security=Verdict.SKIPPED), ("security: SKIPPED (as it is)",)),
+        (SKIPPING, judged(unit_test=Verdict.PASS, security=Verdict.SKIPPED), ()),
         (CHECKS, judged(unit_test=Verdict.PASS, lint=Verdict.FAIL), ("lint: FAIL (as it is)",)),
         (CHECKS, judged(), ("no check was run",)),
     ],
