@@ -23,6 +23,7 @@ import structlog
 from orchestrator.core.schedule.admission import waiting_queue
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.monitors import LOGIN_UNKNOWN, share_login, watch_login
 from orchestrator.daemon.startup import load_tasks, write_missing_summaries
 from orchestrator.daemon.watch import Watch
@@ -30,7 +31,15 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.log import start_logging
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
-from orchestrator.settings import Settings, SettingsError, config_folders, environment, environment_with_secrets
+from orchestrator.settings import (
+    Settings,
+    SettingsError,
+    config_folders,
+    environment,
+    environment_with_secrets,
+    is_writable,
+    keep_programs,
+)
 from orchestrator.storage.store import FolderStore
 from orchestrator.wiring import Daemon, build_daemon, bundled_redactor
 from orchestrator.workspaces.git import end_all
@@ -43,6 +52,8 @@ REPORT_STATUS_SECONDS = 5.0
 CHECK_CLOCK_SECONDS = 60.0
 CHECK_FOLDERS_SECONDS = 5.0
 """How often these are done."""
+GATHER_FOLDERS_SECONDS = 0.5
+"""How long changes of what is watched are collected."""
 PR_SET_DUMPABLE = 4
 SAVE_SECONDS = 20.0
 """How long checkpoints may take when the daemon stops."""
@@ -64,6 +75,10 @@ class SettingsSource:
     def folders(self) -> list[Path]:
         """Return the folders in which a changed file may change the settings."""
         return [*config_folders(), *([self.config.parent] if self.config else [])]
+
+    def files(self) -> list[Path]:
+        """Return the files that may hold settings."""
+        return [*(folder / "orchestrator.toml" for folder in config_folders()), *([self.config] if self.config else [])]
 
     def definition_folders(self) -> list[Path]:
         """Return the folders in which definitions may be created beside the settings."""
@@ -112,7 +127,7 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
         "watch": watch.run(),
         "stalls": daemon.stalls.run(),
         "login": watch_login(lambda: daemon.settings.now, environment_with_secrets(), daemon.supervisor),
-        "shared login": share_login(daemon.login),
+        "shared login": share_login(lambda: daemon.launching().login),
     }
     own = [_named(name, work) for name, work in loops.items()]
     parts = [*own, _named("api", server.serve())]
@@ -148,24 +163,33 @@ def _start_timers(daemon: Daemon) -> None:
 
 
 def _watch_files(daemon: Daemon, sources: SettingsSource, watch: Watch) -> None:
-    """Watch the settings, the definitions and the folders of live tasks."""
-    known: tuple[Settings, frozenset[str]] | None = None
+    """Watch the settings, the definitions and the folders of live tasks.
+
+    To change what is watched takes time in proportion to all of it. So a burst of new or ended tasks changes it once,
+    and what happened to the files of a new task before that is looked for then.
+    """
+    known: tuple[Settings, frozenset[str]] = daemon.settings.now, frozenset()
+    due: asyncio.TimerHandle | None = None
 
     def update() -> None:
-        declared = daemon.settings.now.definition_folders()
-        tasks = map(daemon.store.files.path_of, daemon.supervisor.tasks)
+        nonlocal known, due
+        due, before = None, known[1]
+        known = daemon.settings.now, frozenset(daemon.supervisor.tasks)
+        declared = known[0].definition_folders()
+        tasks = map(daemon.store.files.path_of, known[1])
         own = (*sources.folders(), *sources.definition_folders())
         watch.look_at([*own, *declared.pipelines, *declared.roles, *tasks])
+        for task_id in known[1] - before:
+            daemon.supervisor.check_for_foreign_edit(task_id)
 
-    def update_if_changed() -> None:
-        nonlocal known
-        settings, tasks = daemon.settings.now, daemon.supervisor.tasks
-        if known is None or known[0] is not settings or known[1] != tasks.keys():
-            known = settings, frozenset(tasks)
-            update()
+    def update_if_changed(task: Task) -> None:
+        nonlocal due
+        is_live = task.id in daemon.supervisor.tasks
+        if due is None and (known[0] is not daemon.settings.now or (task.id in known[1]) != is_live):
+            due = asyncio.get_running_loop().call_later(GATHER_FOLDERS_SECONDS, update)
 
-    update_if_changed()
-    daemon.supervisor.listen(lambda _task, _event: update_if_changed())
+    update()
+    daemon.supervisor.listen(lambda task, _event: update_if_changed(task))
     daemon.timers.ring_every("folders", CHECK_FOLDERS_SECONDS, update)  # one that was missing may have been created
 
 
@@ -187,6 +211,12 @@ def _reload_settings(daemon: Daemon, sources: SettingsSource) -> None:
     except SettingsError as error:
         log.warning("settings_refused", problems=[str(problem) for problem in error.problems])
         return
+    if daemon.launching().isolation.program is None and any(map(is_writable, sources.files())):
+        settings, kept = keep_programs(settings, daemon.settings.now)
+        if kept:
+            log.warning(
+                "settings_wait_for_restart", settings=kept, reason="agents can write the file without a sandbox"
+            )
     if settings != daemon.settings.now:
         daemon.settings.replace(settings)
         log.info("settings_applied")

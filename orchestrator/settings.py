@@ -50,6 +50,10 @@ AGENTS_VARIABLES = frozenset({"RUN", "TASK", "ROLE", "ATTEMPT", "SESSION_ID", "R
 """Variables with the same prefix that agents are given: they are not settings, and not mistakes."""
 
 
+STARTED_BY_DAEMON = {"people": ("notify_command",), "agent": ("executable", "mcp_config")}
+"""The settings, by table, that name programs which the daemon starts outside any run."""
+
+
 class SettingsError(DefinitionError):
     """The settings are invalid; `problems` says why, each with the place that set the value."""
 
@@ -274,6 +278,25 @@ def config_folders() -> tuple[Path, ...]:
     """Return the folders in which the machine and then the user keep settings, pipelines and roles."""
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path("/etc/orchestrator"), Path(home).expanduser() / "orchestrator"
+
+
+def keep_programs(changed: Settings, now: Settings) -> tuple[Settings, list[str]]:
+    """Return changed settings with the programs that the daemon itself starts as they are now, and which differed."""
+    kept, names = changed, []
+    for section, keys in STARTED_BY_DAEMON.items():
+        before, after = getattr(now, section), getattr(changed, section)
+        differing = [key for key in keys if getattr(before, key) != getattr(after, key)]
+        names += [f"{section}.{key}" for key in differing]
+        values = {key: getattr(before, key) for key in differing}
+        kept = kept.model_copy(update={section: after.model_copy(update=values)})
+    return kept, names
+
+
+def is_writable(file: Path) -> bool:
+    """Return whether programs of this user can write a file, or put another in its place."""
+    path, us = file.absolute(), os.geteuid()
+    existing = [one for one in (path, *path.parents) if one.exists()]
+    return any(os.access(one, os.W_OK) or one.stat().st_uid == us for one in existing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from orchestrator.daemon.services.children import ChildTasks
 from orchestrator.daemon.startup import discard_secrets
 from orchestrator.daemon.task_factory import TaskFactory, accepted_pipeline
 from orchestrator.daemon.timers import Timers
+from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.notify import Messenger, Notifier
 from orchestrator.integrations.publishing.outbound import Outbound
 from orchestrator.integrations.publishing.publisher import Publisher
@@ -102,7 +103,7 @@ class Daemon:
     stalls: StallDetector
     resources: ResourceMonitor
     service: Service
-    login: Callable[[], SharedLogin | None]
+    launching: Callable[[], LaunchConfig]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +186,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         stalls=_stall_detector(base, supervisor),
         resources=_resource_monitor(base, supervisor),
         service=_service(base, supervisor, checkpoints, targets, running),
-        login=lambda: running.launching.login,
+        launching=lambda: running.launching,
     )
 
 
@@ -235,7 +236,7 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
     lookups = TaskLookups(
         clock=clock.now,
         pipeline_of=base.pipeline_of,
-        model_of=lambda task: _model_of(task, base.pipeline_of(task), running.launching),
+        model_of=lambda task: _model_of(task, base, running.launching),
     )
     supervisor = Supervisor(base.store, executor, base.inbox, lookups, base.settings.now.capacity())
     supervisor.shared.recall(base.store.account())
@@ -339,10 +340,17 @@ def _discard_secrets_of_ended(secrets: ProvidedSecrets, task: Task, _: Event) ->
         discard_secrets(secrets, task.id)
 
 
-def _model_of(task: Task, pipeline: Pipeline, launching: LaunchConfig) -> str:
-    """Return the model named by the role of the task's stage or by the settings; empty if the CLI chooses."""
-    role = pipeline.stage(task.stage).role
-    named = model_of(launching.role(role), task.policy, launching.tiers) if role else None
+def _model_of(task: Task, base: _Base, launching: LaunchConfig) -> str:
+    """Return the model named by the role of the task's stage or by the settings; empty if the CLI chooses.
+
+    It is also empty if the task's pipeline or role is lost, which must not keep other tasks from being scheduled: the
+    task's own next decision or turn finds that.
+    """
+    try:
+        role = base.pipeline_of(task).stage(task.stage).role
+        named = model_of(launching.role(role), task.policy, launching.tiers) if role else None
+    except OrchestratorError:
+        return ""
     return named or launching.model
 
 

@@ -9,6 +9,7 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from io import BytesIO, TextIOWrapper
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -79,6 +80,12 @@ COMMANDS = {
         "commands.submit",
         "Submit a ticket.",
         "orchestrator submit 'Add a --json flag to list' --check test='pytest -q'",
+        "Tasks",
+    ),
+    "import": Entry(
+        "commands.submit",
+        "Take over a workspace that was begun without a daemon.",
+        "orchestrator import .coding-agent/tickets/STABLE-1234_20260528_120000",
         "Tasks",
     ),
     "tasks": Entry("commands.show", "List tasks, newest first.", "orchestrator tasks --status in_progress", "Tasks"),
@@ -190,9 +197,9 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
 
 def _loaded(name: str, entry: Entry) -> Callable[..., object] | typer.Typer:
     """Return the function of a command, or its group of commands."""
-    found: Callable[..., object] | typer.Typer = getattr(
-        importlib.import_module(f"orchestrator.cli.{entry.module}"), name.replace("-", "_")
-    )
+    function = f"{name}_" if iskeyword(name) else name.replace("-", "_")
+    module = importlib.import_module(f"orchestrator.cli.{entry.module}")
+    found: Callable[..., object] | typer.Typer = getattr(module, function)
     return found
 
 

@@ -220,10 +220,11 @@ class CommandExecutor:
 
     async def _prepare(self, task: Task, command: do.PrepareWorkspace) -> None:
         prepare, at = self._with.workspace.prepare, f"{task.timing.created_at:%Y%m%d_%H%M%S}"
-        base = task.source.base_commit
+        base = ""
         if task.parent is not None:
             base = await asyncio.to_thread(ParentBranch(self._with.workspace, task.parent).tip)
-        made = await asyncio.to_thread(prepare, task.id, Path(task.source.repo), base, command.branch, at)
+        begin = base or task.source.commit
+        made = await asyncio.to_thread(prepare, task.id, Path(task.source.repo), begin, command.branch, at)
         ready = events.WorkspaceReady(
             at=self._with.clock(), worktree=str(made.worktree), branch=made.branch, head=made.base_commit, base=base
         )

@@ -199,7 +199,7 @@ def usable_program(settings: Settings, env: Mapping[str, str]) -> tuple[str | No
         return None, 'isolation = "none" is set'
     program = find_program(env.get("PATH"))
     if program is None:
-        return None, "bwrap is not found on PATH"
+        return None, "bwrap is neither on PATH nor installed with the extra [sandbox]"
     objection = probe(program)
     return (None, objection) if objection else (program, "")
 

@@ -39,7 +39,7 @@ from orchestrator.core.task.failures import KEPT
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
-from orchestrator.daemon.task_factory import accepted_pipeline
+from orchestrator.daemon.task_factory import TICKET_FILE, accepted_pipeline
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
@@ -70,6 +70,22 @@ class NoWorkspace(OrchestratorError):
     """A folder holds no state.json, or one that is not for state operations."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveWorkspace:
+    """A workspace without a daemon, as a task can continue it; `branch` is None until one was begun.
+
+    `task` is its state, `evidence` its files, `ticket` its ticket.json, `dirty` the repository's uncommitted files.
+    """
+
+    task: Task
+    pipeline: Pipeline
+    evidence: Evidence
+    ticket: JsonObject
+    branch: str | None
+    pr_url: str | None
+    dirty: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class StandaloneWorkspace:
     """A folder with a state.json and no daemon; `now` and `by` go on record."""
@@ -96,6 +112,20 @@ class StandaloneWorkspace:
         """Return the current state. Raises NoWorkspace and UnreadableState."""
         document, pipeline, task = self._read()
         return state_moves.current(pipeline, task, document)
+
+    def live(self) -> LiveWorkspace:
+        """Return all that another program needs to continue it. Raises NoWorkspace, UnreadableState and GitError."""
+        document, pipeline, task = self._read()
+        branches = [record.get("branch") for record in cast(dict[str, JsonObject], document["states"]).values()]
+        return LiveWorkspace(
+            task=task,
+            pipeline=self._pipeline(pipeline.name),
+            evidence=seen_in(self.folder),
+            ticket=parsed(read_file(self.folder / TICKET_FILE) or b"") or {},
+            branch=next((branch for branch in branches if isinstance(branch, str) and branch), None),
+            pr_url=task.publication.pr_url,
+            dirty=_uncommitted(self.folder),
+        )
 
     def resume_point(self) -> JsonObject:
         """Return where work continues. Raises NoWorkspace and UnreadableState."""

@@ -219,10 +219,12 @@ class RunExecutor:
 
     def abandon(self, task: Task) -> None:
         """Kill what is left of a task that can no longer be decided about."""
+        holders = {folder: "" for folder in self._files.run_folders(task.id) if self._runs.is_alive(folder)}
         if task.run is not None:
-            folder = self._files.run_folder(task.id, task.run.folder)
+            holders[self._files.run_folder(task.id, task.run.folder)] = task.run.holder
+        for folder, holder in holders.items():
             self._followed.pop(folder, None)
-            log.warning("processes_killed", task=task.id, pids=kill_run(folder, task.run.holder))
+            log.warning("processes_killed", task=task.id, pids=kill_run(folder, holder))
 
     async def _masks(self, task: Task) -> Masks:
         return masks_of(await asyncio.to_thread(self.launching.masked, task))

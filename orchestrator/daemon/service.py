@@ -12,6 +12,7 @@ from orchestrator.daemon.services.checkpoints import CheckpointService
 from orchestrator.daemon.services.events import EventService
 from orchestrator.daemon.services.limits import LimitService
 from orchestrator.daemon.services.records import RecordService
+from orchestrator.daemon.services.recovery import RecoveryService
 from orchestrator.daemon.services.state_operations import StateService
 from orchestrator.daemon.services.status import StatusService
 from orchestrator.daemon.services.submissions import SubmissionService
@@ -70,6 +71,7 @@ class Service:
     bulk: BulkService
     limits: LimitService
     checkpoints: CheckpointService
+    recovery: RecoveryService
     states: StateService
     records: RecordService
     transcripts: TranscriptService
@@ -84,6 +86,9 @@ def build_service(parts: ServiceParts) -> Service:
     events = EventService(store.events, index)
     supervisor.listen(index.on_decision)
     supervisor.listen(events.on_decision)
+    recovery = RecoveryService(
+        index=index, supervisor=supervisor, store=store, definitions=parts.definitions, clock=clock
+    )
     submissions = SubmissionService(
         trackers=parts.trackers,
         factory=parts.factory,
@@ -98,17 +103,7 @@ def build_service(parts: ServiceParts) -> Service:
         access=AccessControl(store.files),
         redact=redact,
         submissions=submissions,
-        tasks=TaskService(
-            index=index,
-            supervisor=supervisor,
-            inbox=inbox,
-            store=store,
-            workspace=parts.workspace,
-            checkpoints=parts.checkpoints,
-            secrets=parts.secrets,
-            submissions=submissions,
-            clock=clock,
-        ),
+        tasks=_task_service(parts, index, submissions, recovery),
         requests=UserRequestService(
             index=index,
             supervisor=supervisor,
@@ -121,6 +116,7 @@ def build_service(parts: ServiceParts) -> Service:
         bulk=BulkService(supervisor=supervisor, inbox=inbox, clock=clock),
         limits=LimitService(supervisor=supervisor, inbox=inbox),
         checkpoints=CheckpointService(index=index, checkpoints=parts.checkpoints),
+        recovery=recovery,
         states=StateService(
             index=index, inbox=inbox, files=store.files, workspace=parts.workspace, redact=redact, clock=clock
         ),
@@ -136,4 +132,21 @@ def build_service(parts: ServiceParts) -> Service:
             started_at=clock(),
             clock=clock,
         ),
+    )
+
+
+def _task_service(
+    parts: ServiceParts, index: TaskIndex, submissions: SubmissionService, recovery: RecoveryService
+) -> TaskService:
+    return TaskService(
+        index=index,
+        supervisor=parts.supervisor,
+        inbox=parts.inbox,
+        store=parts.store,
+        workspace=parts.workspace,
+        checkpoints=parts.checkpoints,
+        secrets=parts.secrets,
+        submissions=submissions,
+        recovery=recovery,
+        clock=parts.clock,
     )

@@ -4,11 +4,15 @@ import asyncio
 
 import structlog
 
+from orchestrator import clock
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.reports import REPORTED, Reports
 from orchestrator.daemon.summary import SUMMARY_FILE
+from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.formats.table import DefinitionError
 from orchestrator.storage.provided_secrets import PROVIDED, ProvidedSecrets
-from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask
+from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask, UnreadableTask
+from orchestrator.storage.restore import last_known
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.vault import VaultError
 from orchestrator.supervisor.supervisor import Supervisor
@@ -17,7 +21,7 @@ log = structlog.get_logger()
 
 
 def load_tasks(store: FolderStore, supervisor: Supervisor, reports: Reports, secrets: ProvidedSecrets) -> list[str]:
-    """Give every live task to the supervisor; one that cannot be read is left alone and logged.
+    """Give every live task to the supervisor; one that cannot be read is shown as blocked, with the reason.
 
     Returns the ended tasks that have no summary.
     """
@@ -33,17 +37,39 @@ def load_tasks(store: FolderStore, supervisor: Supervisor, reports: Reports, sec
                     if found.status in REPORTED and SUMMARY_FILE not in found.files:
                         without_summary.append(found.id)
                 case TaskSummary():
-                    loaded = store.load(found.id, keep_open=True)
-                    supervisor.recover(loaded.task, loaded.edits)
-                    reports.catch_up(loaded.task)
+                    if (task := take_up(store, supervisor, found.id)) is not None:
+                        reports.catch_up(task)
                 case UncommittedTask():
                     store.delete(found.task_id)
                     log.info("unborn_task_removed", task=found.task_id)
+                case UnreadableTask():
+                    hold_unreadable(store, supervisor, found.task_id, found)
                 case _:
                     raise found
         except (StoreError, DefinitionError, OSError) as error:
             log.warning("task_not_loaded", error=str(error))
     return without_summary
+
+
+def take_up(store: FolderStore, supervisor: Supervisor, task_id: str) -> Task | None:
+    """Give a live task to the supervisor and return it; one whose files cannot be read is shown as blocked."""
+    try:
+        loaded = store.load(task_id, keep_open=True)
+    except (StoreError, OSError) as error:
+        hold_unreadable(store, supervisor, task_id, error)
+        return None
+    try:
+        accepted_pipeline(store.files, task_id, loaded.task.pipeline_digest)
+    except DefinitionError as error:
+        supervisor.unreadable.hold(loaded.task, f"its pipeline cannot be read: {error}")
+        return None
+    supervisor.recover(loaded.task, loaded.edits)
+    return loaded.task
+
+
+def hold_unreadable(store: FolderStore, supervisor: Supervisor, task_id: str, error: Exception) -> None:
+    """Show a task as blocked because its files cannot be read."""
+    supervisor.unreadable.hold(last_known(store, task_id, clock.now()), f"its files cannot be read: {error}")
 
 
 async def write_missing_summaries(store: FolderStore, reports: Reports, task_ids: list[str]) -> None:

@@ -6,7 +6,7 @@ as declared today, is copied into its folder, so that later changes of definitio
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,7 +27,7 @@ from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
-from orchestrator.formats.files import parsed
+from orchestrator.formats.files import parsed, read_file
 from orchestrator.formats.table import definition_error, nearest
 from orchestrator.integrations.tickets.text.redaction import (
     RedactedTicket,
@@ -44,7 +44,7 @@ from orchestrator.settings import Settings
 from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
-from orchestrator.workspaces.repository import inspect_repository, open_repository, require_writable
+from orchestrator.workspaces.repository import inspect_repository, require_writable
 
 LONGEST_TITLE = 200
 TICKET_FILE, PARSED_FILE, PIPELINE_FILE = "ticket.json", "ticket-parsed.json", "pipeline.toml"
@@ -118,7 +118,7 @@ class TaskFactory:
         found = self.preflight(pipeline)
         taken = self._redacted(replace(requirement, title=_title(submission, requirement), type=given))
         repository = inspect_repository(submission.repo, submission.base)
-        git, _ = open_repository(repository.path)
+        git = repository.git
         if any(stage.work.publishes and stage.publish is not Publish.REPORT for stage in pipeline.stages.values()):
             require_writable(git, _branch(pipeline, ticket or "LOCAL", "TASK", kind))
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
@@ -133,7 +133,7 @@ class TaskFactory:
                 key=key, type=kind, source=requirement.source, sensitive_check=taken.check(now), preflight=found
             ),
             pipeline=pipeline.name,
-            pipeline_digest=_digest(pipeline.text),
+            pipeline_digest=digest_of(pipeline),
             source=Source(
                 repo=str(repository.path),
                 base_branch=repository.base,
@@ -182,6 +182,13 @@ class TaskFactory:
             self.files.create(task.id)
         self._write_files(task, taken, pipeline)
         return task
+
+    def adopt(self, task: Task, folder: Path, names: Iterable[str]) -> None:
+        """Copy what earlier stages left in another folder into the task's, secrets masked. Blocks. Raises OSError."""
+        for name in names:
+            content = read_file(folder / name) or b""
+            masked = self.redactor.masked(content.decode("utf-8", "replace"))
+            self.files.write(task.id, name, masked.encode())
 
     def original(self, task: Task) -> Requirement:
         """Return what a task was made from, as its ticket.json has it: redacted, and with the address of a tracker's
@@ -260,6 +267,11 @@ def accepted_pipeline(files: TaskFiles, task_id: str, digest: str) -> Pipeline:
     if digest and _digest(text) != digest:
         raise definition_error(path, "this is not the pipeline that was accepted with the ticket; restore the file")
     return parse_pipeline(text, str(path))
+
+
+def digest_of(pipeline: Pipeline) -> str:
+    """Return what identifies the text of a pipeline."""
+    return _digest(pipeline.text)
 
 
 def _digest(text: str) -> str:

@@ -43,7 +43,7 @@ import time
 from _ctypes import call_function, dlopen, dlsym  # the C half: `ctypes` takes another 3 ms
 
 from orchestrator.processes import cgroup, files, holder_files, tree
-from orchestrator.processes.launch import IGNORED, launch, mark, wake_on_children
+from orchestrator.processes.launch import IGNORED, code_and_signal, launch, mark, wake_on_children
 from orchestrator.processes.masking import Mask
 from orchestrator.processes.pumps import InputPump, OutputPump
 
@@ -334,11 +334,10 @@ class Holder:
 
     def ending(self) -> files.ExitRecord:
         """Return how the run ended."""
-        status = self.wait_status
-        ended = None if status is None else os.waitstatus_to_exitcode(status)
+        code, signum = code_and_signal(self.wait_status, is_wrapped=bool(self.spec["wrap"]))
         return {
-            "code": ended if ended is not None and ended >= 0 else None,
-            "signal": -ended if ended is not None and ended < 0 else None,
+            "code": code,
+            "signal": signum,
             "timed_out": self.stopped_by == files.BY_TIMEOUT,
             "spawn_error": self.spawn_error,
             "stopped_by": self.stopped_by,

@@ -89,6 +89,21 @@ def mark(folder: str) -> None:
     resource.setrlimit(files.RLIMIT_LOCKS, (limit, limit))
 
 
+def code_and_signal(status: int | None, *, is_wrapped: bool) -> tuple[int | None, int | None]:
+    """Return the exit code of an agent or the signal that ended it, by its wait status; neither if there is none.
+
+    A sandbox ends with code 128 + N after signal N, which is taken for the signal. 129 stays a code: git ends with it
+    when it is given a wrong option.
+    """
+    if status is None:
+        return None, None
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        return None, -code
+    is_signal = is_wrapped and 128 + _signal.SIGHUP < code <= 128 + _signal.SIGSYS
+    return (None, code - 128) if is_signal else (code, None)
+
+
 def wake_on_children() -> int:
     """Return a descriptor that becomes readable whenever a child ends."""
     wakeup, waker = os.pipe()

@@ -19,6 +19,8 @@ from orchestrator.processes.spec import BOOT, MARKER, Activity, PidRecord, Usage
 
 SWEEP_LIMIT = 2.0  # seconds
 SWEEP_PAUSE = 0.01
+SANDBOX = "bwrap"
+"""The program whose processes surround an agent in a sandbox."""
 
 
 def tree_of(folder: Path) -> list[psutil.Process]:
@@ -72,10 +74,13 @@ def usage_of(folder: Path) -> Usage:
 
 
 def activity_of(folder: Path) -> Activity:
-    """Return what the run's tree has done so far, without its holder; nothing if it is gone."""
+    """Return what the run's tree has done so far, without its holder and its sandbox; nothing if it is gone."""
     pids, cpu, io, wakes = set(), 0.0, 0, 0
-    for process in tree_of(folder)[1:]:
+    tree = tree_of(folder)
+    for process in tree[1:]:
         try:
+            if _is_sandbox(process, holder=tree[0]):
+                continue
             times, counted, switches = process.cpu_times(), process.io_counters(), process.num_ctx_switches()
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
@@ -84,6 +89,14 @@ def activity_of(folder: Path) -> Activity:
         io += counted.read_chars + counted.write_chars
         wakes += switches.voluntary
     return Activity(pids=frozenset(pids), cpu_seconds=cpu, io_bytes=io, wakes=wakes)
+
+
+def _is_sandbox(process: psutil.Process, *, holder: psutil.Process) -> bool:
+    """Return whether it is one of the two processes of bubblewrap: the agent's own, and PID 1 below it."""
+    if process.name() != SANDBOX:
+        return False
+    parent = process.parent()
+    return parent is not None and (parent == holder or (parent.name() == SANDBOX and parent.ppid() == holder.pid))
 
 
 def holder_of(folder: Path) -> str:

@@ -18,12 +18,19 @@ from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import owned_by_another
 from orchestrator.pipelines.operation_parser import show_failure, show_step, show_transition
 from orchestrator.server.schemas.base import View, to_view
-from orchestrator.server.schemas.checkpoints import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
+from orchestrator.server.schemas.checkpoints import (
+    CheckpointList,
+    CheckpointView,
+    PinBody,
+    RecoveredView,
+    RestoreBody,
+    RestoredView,
+)
 from orchestrator.server.schemas.daemon import StatusView
 from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
 from orchestrator.server.schemas.limits import LimitsView
 from orchestrator.server.schemas.records import AttemptList, TranscriptPage
-from orchestrator.server.schemas.task_input import CapsBody, ChangeBody, SubmissionBody, TaskFilter
+from orchestrator.server.schemas.task_input import CapsBody, ChangeBody, ImportBody, SubmissionBody, TaskFilter
 from orchestrator.server.schemas.tasks import ManyView, ProblemView, TaskPage, TaskView, WhyView
 from orchestrator.server.schemas.user_requests import (
     AnswerBody,
@@ -105,6 +112,12 @@ class Client:
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return _view(TaskView, self._sent("POST", "/api/tasks", content=content, headers=headers))
 
+    def take_over(self, body: ImportBody, key: str) -> TaskView:
+        """Continue a workspace as a task; return it, or the one that was made with the same key."""
+        content = body.model_dump_json(by_alias=True).encode()
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        return _view(TaskView, self._sent("POST", "/api/tasks/import", content=content, headers=headers))
+
     def task(self, name: str) -> TaskView:
         """Return one task, whole."""
         return self._get(TaskView, _path(name))
@@ -137,6 +150,10 @@ class Client:
         """Keep a checkpoint permanently, or no longer than others."""
         path = f"{_path(name)}/checkpoints/{number}/pin"
         return _view(CheckpointView, self._posted(path, PinBody(pinned=pinned)))
+
+    def recover(self, name: str) -> RecoveredView:
+        """Restore a task whose files cannot be read."""
+        return _view(RecoveredView, self._sent("POST", f"{_path(name)}/checkpoints/recover"))
 
     def overview(self, limit: int) -> OverviewView:
         """Return everything at a glance, with at most `limit` tasks."""

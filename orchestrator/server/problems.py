@@ -71,6 +71,9 @@ KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
     (errors.Refused, 502, "unfit-answer", "The tracker sent an answer that cannot be understood"),
     (errors.Unreachable, 503, "tracker-unreachable", "The tracker did not answer in time"),
     (errors.NotCommitted, 507, "not-committed", "The request could not be written to disk"),
+    (errors.UnreadableTask, 409, "unreadable", "The task's files cannot be read"),
+    (errors.NoStateLeft, 409, "no-state-left", "No state of the task is intact"),
+    (errors.NothingLost, 409, "nothing-lost", "The task can be read as it is"),
     (errors.StoreError, 500, "unreadable", "A file of the task cannot be read"),
 )
 """Errors that say nothing beyond their message: status, kind and title; any other is a 422."""

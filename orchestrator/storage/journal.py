@@ -26,7 +26,7 @@ NAME = "journal.jsonl"
 CHECKPOINTS = "checkpoints"
 RECOVERED = "Recovered"
 """The trigger of a line that is no decision, but has the whole state after those that were lost."""
-REPAIR_HINT = "restore it from a backup, or stop the daemon and run `orchestrator checkpoints recover` for the task"
+REPAIR_HINT = "restore it from a backup, or run `orchestrator checkpoints recover` for the task"
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
@@ -187,6 +187,12 @@ def replay(folder: Path) -> Replayed:
                 raise DamagedJournal(f"{where} has {size} bytes, but {covered} were written; {REPAIR_HINT}")
             return replay_from(folder, state, covered)
     return replay_from(folder, {}, 0)
+
+
+def whole_lines(folder: Path) -> JsonObject:
+    """Return what a journal adds up to before the first line that does not fit. Raises StoreError if there is none."""
+    _size(folder / NAME)
+    return _replayed(folder / NAME, {}, 0, are_lost=True).document
 
 
 def mend(folder: Path, found: Replayed, line: JsonObject) -> tuple[str | None, int]:

@@ -38,6 +38,18 @@ class UncommittedTask(StoreError):
         self.task_id = task_id
 
 
+class UnreadableTask(StoreError):
+    """The files of a task cannot be read; the message says why."""
+
+    def __init__(self, task_id: str, reason: str) -> None:
+        super().__init__(reason)
+        self.task_id = task_id
+
+
+class CopiedFolder(StoreError):
+    """A folder holds the files of another task."""
+
+
 class NoSuchCheckpoint(OrchestratorError):
     """A task has no readable checkpoint of that number."""
 

@@ -40,6 +40,7 @@ from orchestrator.storage.journal import (
     DamagedJournal,
     Journal,
     Replayed,
+    TaskFolderGone,
     line_of,
     mend,
     recovered_line,
@@ -92,6 +93,7 @@ class FolderStore:
         self.files = FolderTaskFiles(data_dir / "tasks")
         self._open: dict[str, _OpenTask] = {}
         self._stale: set[str] = set()
+        self._mended_files: list[ForeignEdit] = []
         self._events: FolderEventLog | None = None
         try:
             make_private(data_dir)
@@ -136,7 +138,11 @@ class FolderStore:
             live = self._create(after, event, document)
         else:
             live = self._open_task(before, after)
-            live.journal.append(line_of(before, after, event, difference(live.document, document)))
+            try:
+                live.journal.append(line_of(before, after, event, difference(live.document, document)))
+            except (DamagedJournal, TaskFolderGone) as error:
+                live = self._mended(before, after, error)
+                live.journal.append(line_of(before, after, event, difference(live.document, document)))
         live.document = live.unwritten = document
         live.before_migration = None
         self._stale.add(after.id)
@@ -147,7 +153,7 @@ class FolderStore:
 
         Files that another program wrote there are set aside and returned.
         """
-        found: list[ForeignEdit] = []
+        found, self._mended_files = self._mended_files, []
         if self._events is not None:
             self._events.flush()
         for task_id in self._stale:
@@ -257,6 +263,15 @@ class FolderStore:
         if (before.seq, after.seq) != (stored, stored + 1):
             raise SequenceConflict(after.id, stored, after.seq)
         return live
+
+    def _mended(self, before: Task, after: Task, error: StoreError) -> _OpenTask:
+        """Return an open task whose journal another program damaged, mended. Raises `error` if a decision is lost."""
+        try:
+            self.release(before.id)
+            self._mended_files += self.load(before.id, keep_open=True).edits
+            return self._open_task(before, after)
+        except StoreError:
+            raise error from None
 
     def _create(self, task: Task, event: Event, document: JsonObject) -> _OpenTask:
         """Write the first decision of a new task; if that fails, delete the journal again."""

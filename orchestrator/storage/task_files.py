@@ -19,8 +19,8 @@ from orchestrator.formats.files import make_private, open_regular, read_file, wr
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.records import StoreError
 
-AGENTS = "agents"
-"""The folder of a task that holds one run folder for each agent, named by its attempt."""
+AGENTS, CHECKS = "agents", "logs"
+"""The folders of a task that hold one run folder for each agent, named by its attempt, and for each check."""
 CLI_STATE = "claude"
 """The folder of a task in which its agents' CLI keeps settings, memory and transcripts."""
 
@@ -85,6 +85,9 @@ class TaskFiles(Protocol):
     def run_folder(self, task_id: str, run: str) -> Path:
         """Return the folder of a run, such as `agents/3`: its holder and the code that talks to it use real paths."""
 
+    def run_folders(self, task_id: str) -> list[Path]:
+        """Return the folders of all runs of the task, of agents and of checks."""
+
     def attempts(self, task_id: str) -> list[int]:
         """Return the numbers of the task's agents that have a run folder, in ascending order."""
 
@@ -145,6 +148,9 @@ class FolderTaskFiles:
 
     def run_folder(self, task_id: str, run: str) -> Path:
         return self.path_of(task_id, run)
+
+    def run_folders(self, task_id: str) -> list[Path]:
+        return [path for kind in (AGENTS, CHECKS) for path in self.path_of(task_id, kind).glob("*") if path.is_dir()]
 
     def attempts(self, task_id: str) -> list[int]:
         return sorted(int(path.name) for path in self.path_of(task_id, AGENTS).glob("*") if path.name.isdecimal())

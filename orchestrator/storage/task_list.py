@@ -8,7 +8,7 @@ from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import JsonObject, from_json
 from orchestrator.redaction.display import escape_text
-from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask
+from orchestrator.storage.records import CopiedFolder, StoreError, TaskSummary, UncommittedTask, UnreadableTask
 from orchestrator.storage.state_document import to_document
 from orchestrator.storage.state_file import top_of
 
@@ -30,16 +30,18 @@ def summaries(root: Path, load: Callable[[str], Task]) -> Iterator[TaskSummary |
                 document = None
                 _require_committed(name, files)
             yield _summary(name, document or to_document(load(name)), files)
+        except (UncommittedTask, CopiedFolder, NotADirectoryError) as error:
+            yield error if isinstance(error, StoreError) else StoreError(f"{escape_text(folder)} is not a folder")
         except StoreError as error:
-            yield error
+            yield UnreadableTask(name, str(error))
         except (OSError, KeyError, TypeError, ValueError) as error:
-            yield StoreError(f"{escape_text(folder)} cannot be read: {error!r}")
+            yield UnreadableTask(name, f"{escape_text(folder)} cannot be read: {error!r}")
 
 
 def require_own(name: str, task_id: str) -> None:
     """Raise StoreError if the folder of that name holds another task, as a copied folder does."""
     if task_id != name:
-        raise StoreError(
+        raise CopiedFolder(
             f"the folder {escape_text(name)} holds the task {escape_text(task_id)}; rename it back, or delete the copy"
         )
 

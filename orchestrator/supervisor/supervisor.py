@@ -44,6 +44,7 @@ from orchestrator.core.task.agent import Agent, PauseReason
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
+from orchestrator.formats.table import DefinitionError
 from orchestrator.storage.records import ForeignEdit
 from orchestrator.supervisor.inbox import (
     Inbox,
@@ -57,6 +58,7 @@ from orchestrator.supervisor.inbox import (
 )
 from orchestrator.supervisor.protocols import Executor, Store, TaskLookups
 from orchestrator.supervisor.shared_state import SharedState
+from orchestrator.supervisor.unreadable import UnreadableTasks
 
 log = structlog.get_logger()
 
@@ -74,6 +76,7 @@ class Supervisor:
     ) -> None:
         self.tasks: dict[str, Task] = {}
         self.ended: dict[str, TaskStatus] = {}
+        self.unreadable = UnreadableTasks(self.tasks, self.ended, store, executor)
         self.capacity = capacity
         self.shared = SharedState()
         self.decisions = self.commands = 0
@@ -115,6 +118,7 @@ class Supervisor:
         `edits` are files that were set aside then. A pause for lack of resources is lifted until the shortage is
         measured again.
         """
+        self.unreadable.drop(task.id)
         self.tasks[task.id] = task
         now = self._clock()
         self._record_foreign(edits)
@@ -124,13 +128,14 @@ class Supervisor:
 
     def forget(self, task_id: str) -> None:
         """Drop a deleted task from memory."""
+        self.unreadable.drop(task_id)
         self.ended.pop(task_id, None)
         self.tasks.pop(task_id, None)
         self._store.release(task_id)
 
     def why(self, task: Task) -> Why:
         """Return why a task is where it is, and what happens next."""
-        return explain(task, self.snapshot())
+        return self.unreadable.why(task) or explain(task, self.snapshot())
 
     def snapshot(self) -> SchedulerSnapshot:
         """Return everything that scheduling depends on, as it is now."""
@@ -292,6 +297,7 @@ class Supervisor:
         if isinstance(event, TaskSubmitted):
             return self._begin(event)
         if request.ended is None:
+            self.unreadable.refuse(task_id)
             if task_id not in self.tasks:
                 raise NoSuchTask(f"no task {task_id} is live")
             return self._decide(self.tasks[task_id], event)
@@ -322,18 +328,21 @@ class Supervisor:
             raise
         except Exception as error:
             log.exception("task_put_aside", task=task_id, event_name=type(event).__name__)
-            self._give_up(task, error)
+            self.unreadable.hold(task, f"there is a bug in the daemon, which its log describes: {error!r}")
 
     def _decide(self, before: Task, event: Event) -> Task:
-        after, commands = machine.decide(
-            self._lookups.pipeline_of(before), before, event, self._allowance(before, event)
-        )
+        try:
+            pipeline = self._lookups.pipeline_of(before)
+        except DefinitionError as error:
+            self.unreadable.hold(before, f"its pipeline cannot be read: {error}")
+            raise
+        after, commands = machine.decide(pipeline, before, event, self._allowance(before, event))
         if after is before:
             return before
         try:
             self._store.commit(before, after, event)
         except OrchestratorError as error:
-            self._give_up(before, error)
+            self.unreadable.hold(before, f"a decision cannot be written to its files: {error}")
             raise
         self.tasks[after.id] = after
         self._dispatch(after, event, commands)
@@ -385,11 +394,3 @@ class Supervisor:
             self._with_telemetry.add(task_id)
             if task.next_action is NextAction.TURN and not task.is_paused and cap_reached(task):
                 self._inbox.post(task_id, AlarmRang(at=self._clock()))
-
-    def _give_up(self, task: Task, error: Exception) -> None:
-        """Give up a task that cannot be decided about; none of its processes may keep running unseen."""
-        log.error("task_lost", task=task.id, error=str(error))
-        self.tasks.pop(task.id, None)
-        self.ended[task.id] = TaskStatus.FAILED
-        self._store.release(task.id)
-        self._executor.abandon(task)

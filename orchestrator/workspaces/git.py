@@ -32,7 +32,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,12 +121,12 @@ class Git:
         return cls(folder=work_tree or git_dir, git_dir=git_dir, work_tree=work_tree, index=index)
 
     @classmethod
-    def foreign(cls, folder: Path) -> "Git":
+    def foreign(cls, folder: Path, keys: Sequence[str] | None = None) -> "Git":
         """Return git for a repository of somebody else around `folder`, with every program in its config disabled.
 
-        Raises GitError if git finds no repository there.
+        `keys` are those of its config, if they are known. Raises GitError if git finds no repository there.
         """
-        keys = cls(folder=folder).run("config", "--list", "--name-only", "-z").split("\0")
+        keys = config_keys(folder) if keys is None else keys
         off = {key: "" for key in keys if _NAMES_A_PROGRAM.match(key)}
         not_needed = {key: "false" for key in keys if _FILTER_REQUIRED.match(key)}
         return cls(folder=folder, overrides=off | not_needed)
@@ -207,6 +207,11 @@ class Git:
                 process.communicate()
                 raise GitError(escape_text("git " + shlex.join(args), 300), None, f"limit {timeout:.0f} s") from error
         return process.returncode, out, err
+
+
+def config_keys(folder: Path) -> list[str]:
+    """Return the name of every setting in the config of the repository around `folder`. Raises GitError."""
+    return Git(folder=folder).run("config", "--list", "--name-only", "-z").split("\0")
 
 
 _under_way: set["subprocess.Popen[bytes]"] = set()

@@ -5,14 +5,15 @@ The repository is only inspected (git.py says how that is safe); nothing in it i
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.redaction.display import escape_text
-from orchestrator.workspaces.git import Git, GitError
+from orchestrator.workspaces.git import Git, GitError, config_keys
 
+_TRUNKS = ("main", "master")
 _COMMIT = re.compile(r"^[0-9a-f]{7,64}$")
 
 
@@ -26,18 +27,21 @@ class RepositoryError(OrchestratorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    """A repository that work can begin in: its top folder and the commit to begin from.
+    """A repository that work can begin in: git at its top folder, and the commit to begin from.
 
-    `head_branch` is None if HEAD is detached, `base` the name that `base_commit` was found by, and `dirty` says that
-    there is uncommitted work, which no task will see.
+    `head_branch` is None if HEAD is detached, and `base` the name that `base_commit` was found by.
     """
 
-    path: Path
+    git: Git
     base: str
     base_commit: str
     head_branch: str | None = None
-    dirty: bool = False
     bare: bool = False
+
+    @property
+    def path(self) -> Path:
+        """The top folder."""
+        return self.git.folder
 
 
 def inspect_repository(path: Path, base: str | None = None) -> Repository:
@@ -51,11 +55,10 @@ def inspect_repository(path: Path, base: str | None = None) -> Repository:
         head_branch = head.removeprefix("refs/heads/") if head else None
         name, commit = _base(git, base, head_branch)
         return Repository(
-            path=git.folder,
+            git=git,
             base=name,
             base_commit=commit,
             head_branch=head_branch,
-            dirty=not bare and _is_dirty(git),
             bare=bare,
         )
     except GitError as error:
@@ -70,7 +73,8 @@ def open_repository(path: Path) -> tuple[Git, bool]:
     path = path.absolute()
     _must_be_folder(path)
     try:
-        git = Git.foreign(path)
+        keys = config_keys(path)
+        git = Git.foreign(path, keys)
         kind = git.run("rev-parse", "--is-bare-repository", "--is-inside-git-dir", "--is-shallow-repository")
     except GitError as error:
         if "not a git repository" not in error.stderr:
@@ -81,7 +85,7 @@ def open_repository(path: Path) -> tuple[Git, bool]:
         raise RepositoryError(path, "is the inside of a repository", "give the folder that holds it")
     if shallow:
         raise RepositoryError(path, "is a shallow clone", "run `git fetch --unshallow` there first")
-    if _is_partial(git):
+    if _is_partial(keys):
         raise RepositoryError(
             path, "is a partial clone", "submit a full clone: objects are not fetched from its remote"
         )
@@ -90,6 +94,33 @@ def open_repository(path: Path) -> tuple[Git, bool]:
     if not path.resolve().is_relative_to(top.resolve()):
         raise RepositoryError(path, f"says that its files are in {escape_text(str(top))}", "unset core.worktree there")
     return replace(git, folder=top), bare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunBranch:
+    """A branch with work: what it was begun from, its newest commit, and its own commits, newest first."""
+
+    base: str
+    base_commit: str
+    head: str
+    commits: tuple[str, ...]
+
+
+def inspect_branch(git: Git, branch: str, base: str | None = None) -> BegunBranch:
+    """Return what was done on a branch since it left `base`, or else main or master. Raises RepositoryError."""
+    try:
+        _, head = _base(git, branch, None)
+        bases = [base] if base else [name for name in _TRUNKS if git.ask("rev-parse", "-q", "--verify", name)]
+        if not bases:
+            raise RepositoryError(git.folder, "has neither main nor master", "say what it was begun from: `--base`")
+        name, tip = _base(git, bases[0], None)
+        begun = git.ask("merge-base", tip, head)
+        if begun is None:
+            raise RepositoryError(git.folder, f"has no common commit of {name} and {branch}", "give another `--base`")
+        commits = tuple(git.run("rev-list", f"{begun}..{head}").split())
+        return BegunBranch(base=name, base_commit=begun, head=head, commits=commits)
+    except GitError as error:
+        raise RepositoryError(git.folder, f"cannot be read by git ({error})", "correct that first") from error
 
 
 def require_writable(git: Git, branch: str) -> None:
@@ -124,8 +155,7 @@ def _must_be_folder(path: Path) -> None:
         raise RepositoryError(path, "is not a folder", "give the folder of the repository")
 
 
-def _is_partial(git: Git) -> bool:
-    keys = git.run("config", "--list", "--name-only", "-z").split("\0")
+def _is_partial(keys: Sequence[str]) -> bool:
     return any(key == "extensions.partialclone" or re.match(r"^remote\..*\.promisor$", key, re.DOTALL) for key in keys)
 
 
@@ -149,12 +179,3 @@ def _base(git: Git, base: str | None, head_branch: str | None) -> tuple[str, str
     if head_branch is None:
         raise RepositoryError(git.folder, "is on no branch (detached HEAD)", "say where to begin: `--base BRANCH`")
     return head_branch, commit
-
-
-def _is_dirty(git: Git) -> bool:
-    if git.ask("rev-parse", "--verify", "--quiet", "HEAD") is None:
-        return True
-    if git.ask("diff-index", "--cached", "--quiet", "--ignore-submodules=all", "HEAD", "--") is None:
-        return True
-    others = ("--others", "--exclude-standard", "--directory", "--no-empty-directory")
-    return bool(git.run("ls-files", "-z", "--modified", "--deleted", *others))

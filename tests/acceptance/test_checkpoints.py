@@ -152,10 +152,6 @@ def test_a_task_whose_journal_is_gone_is_recovered_and_comes_to_its_end(tmp_path
     with DaemonHarness(tmp_path, scenario={"PLANNING": [{"wait_for": str(tmp_path / "go")}]}) as harness:
         task = harness.submit()
         harness.wait_until_it_works(task, "PLANNING")
-        running = harness.cli("checkpoints", "recover", task)
-        assert (running.returncode, running.stdout) == (1, "")
-        assert harness.daemon is not None
-        assert str(harness.daemon.pid) in running.stderr
         assert harness.stop() == 0
         assert harness.cli("checkpoints", "recover", task).returncode == 1, "its journal can be read"
         (harness.folder(task) / "journal.jsonl").unlink()

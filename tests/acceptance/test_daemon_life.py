@@ -281,7 +281,7 @@ def test_a_state_json_edited_while_no_daemon_ran_is_set_aside_too(tmp_path: Path
         assert len(harness.subjects(task)) == 3
 
 
-def test_a_task_from_a_later_version_is_left_alone_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_task_from_a_later_version_is_blocked_and_its_files_are_left_alone(tmp_path: Path) -> None:
     with DaemonHarness(tmp_path, scenario=held(tmp_path), max_agents=2) as harness:
         later, other = harness.submit(), harness.submit()
         harness.wait_until(later, lambda now: now.agent.pid)
@@ -292,10 +292,11 @@ def test_a_task_from_a_later_version_is_left_alone_and_the_others_go_on(tmp_path
         harness.start()
         let_go(tmp_path)
         harness.wait_for_end(other)
-        assert [line for line in harness.log if line["event"] == "task_not_loaded"]
-        assert state.read_text() == future
+        assert [line for line in harness.log if line["event"] == "task_unreadable"]
+        assert "99" in (harness.client.task(later).block_reason or "")
         with refused("unreadable", "99"):
-            harness.client.task(later)
+            harness.client.request(later, "cancel")
+        assert state.read_text() == future
 
 
 def test_a_daemon_that_hangs_up_with_its_terminal_leaves_its_agents_alive(tmp_path: Path) -> None:

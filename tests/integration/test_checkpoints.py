@@ -350,7 +350,7 @@ async def test_a_task_whose_journal_is_lost_continues_from_the_newest_remaining_
     store = FolderStore(tmp_path / "data")
     with pytest.raises(StoreError):
         store.load(TASK)
-    done = recover(store, TASK, full_pipeline(), START)
+    done = recover(store, TASK, {"full": full_pipeline()}, START)
     assert done.task == before
     assert done.source == ("state.json" if damage is lost_journal else f"checkpoints/{before.seq - 1:06d}.json")
     assert done.set_aside[-1] == "state.json.lost-1"
@@ -362,7 +362,7 @@ async def test_a_task_whose_journal_is_lost_continues_from_the_newest_remaining_
     assert store.load(TASK).task == after
     assert [line["seq"] for line in lines(harness.folder)] == [before.seq, after.seq]
     with pytest.raises(NothingLost):
-        recover(store, TASK, full_pipeline(), START)
+        recover(store, TASK, {"full": full_pipeline()}, START)
     store.close()
 
 
@@ -376,6 +376,6 @@ async def test_without_any_state_the_progress_of_the_task_is_reported_and_nothin
     names = sorted(path.name for path in harness.folder.iterdir())
     store = FolderStore(tmp_path / "data")
     with pytest.raises(NoStateLeft, match="had reached IMPLEMENTATION, with 1 commits; `git fetch "):
-        recover(store, TASK, full_pipeline(), START)
+        recover(store, TASK, {"full": full_pipeline()}, START)
     assert sorted(path.name for path in harness.folder.iterdir()) == names
     store.close()

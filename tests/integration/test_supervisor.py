@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -24,8 +25,9 @@ from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import NextAction, Priority, Schedule, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.errors import InvalidTransition, NoSuchTask, NotCommitted
+from orchestrator.formats.table import definition_error
 from orchestrator.storage.journal import lines
-from orchestrator.storage.records import ForeignEdit
+from orchestrator.storage.records import ForeignEdit, UnreadableTask
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import Store, TaskLookups
@@ -86,6 +88,7 @@ class SupervisorHarness:
     capacity: Capacity = field(default_factory=Capacity)
     now: datetime = START
     undecidable: set[str] = field(default_factory=set)
+    without_pipeline: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.hands = NotingHands(self.store.files.root)
@@ -97,6 +100,8 @@ class SupervisorHarness:
     def pipeline(self, task: Task) -> Pipeline:
         if task.id in self.undecidable:
             raise RuntimeError("a bug that only this task meets")
+        if task.id in self.without_pipeline:
+            raise definition_error(task.id, "gone")
         return full_pipeline()
 
     def task(self, task_id: str) -> Task:
@@ -456,7 +461,7 @@ async def test_a_foreign_edit_is_recorded_and_undone(tmp_path: Path) -> None:
         assert harness.store.load("A").task == harness.task("A")
 
 
-async def test_a_task_whose_folder_was_deleted_ends_and_its_run_is_abandoned(tmp_path: Path) -> None:
+async def test_a_task_whose_folder_was_deleted_is_shown_blocked_and_its_run_is_abandoned(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(places=2)) as harness:
         await harness.with_agent("A")
         await harness.submitted("B")
@@ -468,8 +473,41 @@ async def test_a_task_whose_folder_was_deleted_ends_and_its_run_is_abandoned(tmp
         await harness.told("A", events.AgentExited(at=START, attempt=1))
         assert harness.hands.abandoned == ["A"]
         assert "A" not in harness.supervisor.tasks
-        assert harness.supervisor.ended == {"A": TaskStatus.FAILED}
+        assert harness.supervisor.ended == {"A": TaskStatus.BLOCKED}
+        held = harness.supervisor.unreadable.get("A")
+        assert held is not None
+        assert "was deleted or moved" in (held.block_reason or "")
+        assert "was deleted or moved" in harness.supervisor.why(held).facts[0]
+        with pytest.raises(UnreadableTask, match="was deleted or moved"):
+            await harness.inbox.request("A", events.RetryRequested(at=START))
         assert (await harness.inbox.request("B", events.PauseRequested(at=START))).is_paused, "the other tasks continue"
+
+
+async def test_a_task_whose_pipeline_is_lost_is_shown_blocked_and_others_continue(tmp_path: Path) -> None:
+    async with at_work(tmp_path, Capacity(places=2)) as harness:
+        await harness.with_agent("A")
+        await harness.submitted("B")
+        harness.without_pipeline.add("A")
+        await harness.told("A", events.AlarmRang(at=harness.now))
+        held = harness.supervisor.unreadable.get("A")
+        assert held is not None
+        assert (held.status, held.block_reason) == (TaskStatus.BLOCKED, "its pipeline cannot be read: A: gone")
+        assert harness.hands.abandoned == ["A"]
+        assert (await harness.inbox.request("B", events.PauseRequested(at=START))).is_paused
+
+
+async def test_a_journal_that_was_truncated_under_a_live_task_is_mended_and_the_task_goes_on(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as harness:
+        before = await harness.with_agent("A")
+        path = harness.store.files.path_of("A") / "journal.jsonl"
+        os.truncate(path, 200)
+        assert (await harness.inbox.request("A", events.PauseRequested(at=START))).is_paused
+        await harness.settled()
+        triggers = [line["trigger"] for line in lines(path.parent)]
+        assert triggers == ["Recovered", "PauseRequested", "ForeignEditFound"]
+        assert path.with_name(f"journal.jsonl.damaged-{before.seq}").stat().st_size == 200
+        harness.store.release("A")
+        assert harness.store.load("A").task == harness.task("A")
 
 
 async def test_a_task_leaves_memory_when_it_and_its_run_have_ended(tmp_path: Path) -> None:
@@ -506,6 +544,7 @@ async def test_a_bug_in_one_task_sets_that_task_aside_and_no_other(tmp_path: Pat
         harness.undecidable.add("T-1")
         await harness.told("T-1", events.AlarmRang(at=harness.now))
         assert "T-1" not in harness.supervisor.tasks
+        assert "a bug in the daemon" in next(held.block_reason or "" for held in harness.supervisor.unreadable)
         assert harness.hands.abandoned == ["T-1"]
         await harness.inbox.request("T-2", events.PauseRequested(at=harness.now))
         assert harness.task("T-2").is_paused

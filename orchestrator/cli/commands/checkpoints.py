@@ -1,17 +1,25 @@
 """`checkpoints list|show|restore|pin|recover`: saved work of a task, and how to restore it."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from orchestrator import clock
-from orchestrator.cli.context import Json, TaskName, UsageError, context_of
+from orchestrator.cli.context import CliContext, Json, TaskName, UsageError, context_of
 from orchestrator.cli.output import console, facts, local, note, plain, print_json, table
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.daemon import recovery
-from orchestrator.daemon.task_factory import accepted_pipeline
-from orchestrator.server.schemas.checkpoints import CheckpointView, RestoreBody, SavedWorkView
+from orchestrator.formats.table import DefinitionError
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.definition_files import Folders
+from orchestrator.pipelines.definitions import load_definitions
+from orchestrator.server.client import DaemonUnreachable
+from orchestrator.server.schemas.base import compose_view
+from orchestrator.server.schemas.checkpoints import CheckpointView, RecoveredView, RestoreBody, SavedWorkView
+from orchestrator.settings import SettingsError
 from orchestrator.storage.store import FolderStore
 
 HEADINGS = ("NUMBER", "WHEN", "WHY", "STAGE", "STEP", "WORK", "")
@@ -99,21 +107,40 @@ def recover(
     context: typer.Context,
     task: Annotated[str, typer.Argument(metavar="TASK", help="The whole id: the name of its folder.")],
 ) -> None:
-    """Recover a task whose journal is lost or damaged, from the newest state that can be read.
+    """Recover a task whose files are lost or damaged, from the newest state that can be read.
 
-    The daemon must be stopped. Nothing is deleted: files that cannot be read are set aside.
+    The daemon goes on with it at once, or at its next start. Nothing is deleted: files that cannot be read are set
+    aside.
     """
-    data_dir = context_of(context).places().data_dir
-    if not PLAIN_ID.fullmatch(task) or not (data_dir / "tasks" / task).is_dir():
-        raise UsageError(f"there is no folder {plain(task)} in {data_dir / 'tasks'}; give a task's whole id")
-    store = FolderStore(data_dir)
+    folder = context_of(context).places().data_dir / "tasks" / task
+    if not PLAIN_ID.fullmatch(task) or not folder.is_dir():
+        raise UsageError(f"there is no folder {plain(task)} in {folder.parent}; give a task's whole id")
     try:
-        done = recovery.recover(store, task, accepted_pipeline(store.files, task, ""), clock.now())
+        with context_of(context).client() as client:
+            done = client.recover(task)
+    except DaemonUnreachable:
+        done = _recover_alone(context_of(context), task)
+    console().print(f"{task} is {done.status} in {done.stage} again, from {done.source}", soft_wrap=True)
+    for name in done.set_aside:
+        console().print(f"set aside: {folder / name}", soft_wrap=True)
+
+
+def _recover_alone(context: CliContext, task: str) -> RecoveredView:
+    """Recover a task without a daemon."""
+    store = FolderStore(context.places().data_dir)
+    try:
+        done = recovery.recover(store, task, _declared(context), clock.now())
     finally:
         store.close()
-    console().print(f"{task} is {done.task.status} in {done.task.stage} again, from {done.source}", soft_wrap=True)
-    for name in done.set_aside:
-        console().print(f"set aside: {store.files.path_of(task, name)}", soft_wrap=True)
+    return compose_view(RecoveredView, str, done, done.task, task=task)
+
+
+def _declared(context: CliContext) -> Mapping[str, Pipeline]:
+    """Return the pipelines that are declared now; only the bundled ones if settings or definitions are wrong."""
+    try:
+        return load_definitions(context.settings().definition_folders()).pipelines
+    except (SettingsError, DefinitionError):
+        return load_definitions(Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))).pipelines
 
 
 def _row(one: CheckpointView) -> tuple[Text | str, ...]:

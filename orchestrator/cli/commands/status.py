@@ -39,6 +39,9 @@ def status(context: typer.Context, json: Json = False) -> None:
         headings = ("RUNNING", "STAGE", "ROLE", "PROCESS", "CPU", "MEMORY", "TOKENS", "COST", "TITLE")
         screen.print()
         screen.print(table(headings, [_running(one) for one in found.running]))
+    if found.unreadable:
+        screen.print()
+        screen.print(table(("UNREADABLE", "WHY"), list(found.unreadable.items())))
     if found.standing:
         screen.print()
         screen.print(table(("PAUSED", "STATUS", "STAGE", "TITLE"), [_paused(one) for one in found.standing]))

@@ -1,4 +1,4 @@
-"""`submit`: submit a ticket, and follow its task on request."""
+"""`submit` and `import`: submit a ticket, or a workspace that was begun elsewhere, and follow its task on request."""
 
 import sys
 import time
@@ -21,7 +21,7 @@ from orchestrator.core.task.ticket import TicketType
 from orchestrator.integrations.tickets.text.ticket import readable
 from orchestrator.redaction.rules import LARGEST_TEXT
 from orchestrator.server.client import Client
-from orchestrator.server.schemas.task_input import SubmissionBody
+from orchestrator.server.schemas.task_input import ImportBody, SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
 
 LOOK_EVERY = 1.0
@@ -146,6 +146,20 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     }
     body = parse_options(SubmissionBody, given)
     return _submit(context, lambda client: client.submit(body, uuid4().hex), wait=wait, json=json)
+
+
+def import_(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder with the state.json.")],
+    base: Annotated[str | None, typer.Option(metavar="BRANCH", help="What its branch was begun from.")] = None,
+    json: Json = False,
+) -> None:
+    """Take over a live .coding-agent/tickets/… workspace: a task continues it in its stage.
+
+    Its branch, its commits and its files stay as they are; the task works on a branch of its own that begins there.
+    """
+    body = parse_options(ImportBody, {"folder": folder.expanduser().absolute(), "base": base})
+    _submit(context, lambda client: client.take_over(body, uuid4().hex), wait=False, json=json)
 
 
 def _refuse_other_options(context: typer.Context) -> None:

@@ -54,12 +54,21 @@ _NOTED = (events.DaemonStarted, events.ForeignEditFound)
 
 
 def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[Command, ...]]:
-    """Return the submitted task as it begins, and the first commands."""
-    stages = {name: StageRecord(facts=stage_facts(pipeline, stage)) for name, stage in pipeline.stages.items()}
+    """Return the submitted task as it begins, and the first commands.
+
+    One that was begun elsewhere brings its stage with it, its records of stages, and the budgets that it has used.
+    """
+    fresh = {name: StageRecord(facts=stage_facts(pipeline, stage)) for name, stage in pipeline.stages.items()}
     owed = NextAction.NOTHING if event.task.status is TaskStatus.DRAFT else event.task.next_action
     budgets = {name: Budget(limit=limit) for name, limit in pipeline.budgets.items()}
     task = replace(
-        event.task, seq=1, updated_at=event.at, stage=pipeline.start, stages=stages, budgets=budgets, next_action=owed
+        event.task,
+        seq=1,
+        updated_at=event.at,
+        stage=event.task.stage or pipeline.start,
+        stages={**fresh, **event.task.stages},
+        budgets={**budgets, **event.task.budgets},
+        next_action=owed,
     )
     if event.held and task.status is TaskStatus.PENDING:
         task = pausing.pause(task, PauseReason.USER)

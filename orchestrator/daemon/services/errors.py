@@ -7,7 +7,8 @@ from orchestrator.core.task.user_requests import BadAnswer, UserRequest
 from orchestrator.daemon.task_factory import AlreadyActive, SubmissionRefused
 from orchestrator.errors import AnswerRefused, InvalidTransition, NoSuchTask, NotCommitted, OrchestratorError
 from orchestrator.integrations.errors import AccessDenied, AuthenticationFailed, NotFound, Refused, Unreachable
-from orchestrator.storage.records import NoSuchCheckpoint, StoreError
+from orchestrator.storage.records import NoSuchCheckpoint, StoreError, UnreadableTask
+from orchestrator.storage.restore import NoStateLeft, NothingLost
 
 __all__ = [
     "AccessDenied",
@@ -18,6 +19,7 @@ __all__ = [
     "AuthenticationFailed",
     "BadAnswer",
     "InvalidTransition",
+    "NoStateLeft",
     "NoSuchCheckpoint",
     "NoSuchFile",
     "NoSuchRequest",
@@ -25,11 +27,13 @@ __all__ = [
     "NoSuchWindow",
     "NotCommitted",
     "NotFound",
+    "NothingLost",
     "OutdatedAttempt",
     "Refused",
     "StoreError",
     "SubmissionRefused",
     "Unreachable",
+    "UnreadableTask",
 ]
 
 

@@ -29,7 +29,8 @@ class RunningTask:
 class DaemonStatus:
     """How the daemon is; sizes in bytes.
 
-    `queue` waits for a slot, `paused` for somebody or something else; `running` are the tasks with processes.
+    `queue` waits for a slot, `paused` for somebody or something else; `running` are the tasks with processes, and
+    `unreadable` those about which nothing can be decided.
     `isolation` says in a line how these are kept apart from the machine.
     """
 
@@ -47,6 +48,7 @@ class DaemonStatus:
     counts: Mapping[TaskStatus, int]
     queue: tuple[Task, ...]
     paused: tuple[Task, ...]
+    unreadable: tuple[Task, ...]
     running: tuple[RunningTask, ...]
 
 
@@ -105,6 +107,7 @@ class StatusService:
             counts=self._counts(snapshot),
             queue=tuple(waiting_queue(tasks)),
             paused=tuple(task for task in tasks if task.is_paused and not task.wants_slot),
+            unreadable=tuple(self.supervisor.unreadable),
             running=running,
         )
 
@@ -112,6 +115,7 @@ class StatusService:
         """Return everything at a glance, with at most `limit` tasks."""
         snapshot = self.supervisor.snapshot()
         limited, tasks = account_limit(snapshot), _in_order(snapshot)
+        unreadable = [(task, self.supervisor.why(task)) for task in self.supervisor.unreadable]
         explained = await asyncio.to_thread(lambda: tuple((task, explain(task, snapshot)) for task in tasks[:limit]))
         return Overview(
             health=_health(snapshot),
@@ -121,8 +125,8 @@ class StatusService:
             waiting=len(waiting_queue(snapshot.tasks)),
             limited_until=limited.retry_at if limited else None,
             counts=self._counts(snapshot),
-            tasks=explained,
-            more=max(0, len(tasks) - limit),
+            tasks=(*unreadable, *explained)[:limit],
+            more=max(0, len(unreadable) + len(tasks) - limit),
         )
 
     def _counts(self, snapshot: SchedulerSnapshot) -> Mapping[TaskStatus, int]:

@@ -5,18 +5,29 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from orchestrator.core.events.events import TaskSubmitted
-from orchestrator.core.task.task import Task
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.ticket import LOCAL
+from orchestrator.daemon.offline_state import LiveWorkspace, NoWorkspace, StandaloneWorkspace
 from orchestrator.daemon.services.task_index import TaskIndex
-from orchestrator.daemon.task_factory import AlreadyActive, Submission, SubmissionRefused, TaskFactory
+from orchestrator.daemon.task_factory import TICKET_FILE, AlreadyActive, Submission, SubmissionRefused, TaskFactory
+from orchestrator.formats.files import read_file
+from orchestrator.integrations.tickets.text.reference import JIRA_KEY
 from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.integrations.tickets.trackers import Trackers
+from orchestrator.pipelines.families.tickets.standalone_state import UnreadableState
+from orchestrator.pipelines.families.tickets.takeover import continued
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.evaluation.resolve import SUBMITTER
+from orchestrator.workspaces.git import GitError
+from orchestrator.workspaces.repository import inspect_branch, open_repository
+
+TAKEN_OVER = ".taken-over"
+"""A note in a workspace that was taken over: the id of the task that continues it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,6 +91,67 @@ class SubmissionService:
         task = replace(task, policy=replace(task.policy, caps=policy.caps))
         return await self._accept(task, submission, requirement, by)
 
+    async def take_over(self, folder: Path, base: str | None, by: str) -> Task:
+        """Create a task that continues a workspace of the original system where it is, and return it.
+
+        Nothing in the workspace or in its repository is changed, except for a note of the task. Raises what `submit`
+        raises.
+        """
+        note = await asyncio.to_thread(read_file, folder / TAKEN_OVER)
+        self._refuse_second_takeover(folder, note or b"")
+        task, submission, requirement = await asyncio.to_thread(self._continued, folder, base, by)
+        accepted = await self._accept(task, submission, requirement, by)
+        with suppress(OSError):
+            (folder / TAKEN_OVER).write_text(f"{accepted.id}\n")
+        return accepted
+
+    def _continued(self, folder: Path, base: str | None, by: str) -> tuple[Task, Submission, Requirement]:
+        """Return the task that continues a workspace, with its folder written. Blocks."""
+        pipelines = self.factory.pipelines()
+        try:
+            live = StandaloneWorkspace(folder, pipelines, self.clock, by).live()
+        except (NoWorkspace, UnreadableState, GitError, OSError) as error:
+            raise SubmissionRefused(f"{folder} cannot be taken over: {error}") from error
+        _refuse_unfit(folder, live)
+        old, policy = live.task, live.task.policy
+        git, _ = open_repository(folder)
+        begun = inspect_branch(git, live.branch, base) if live.branch else None
+        text, title = (str(live.ticket.get(name) or "") for name in ("description", "summary"))
+        requirement = Requirement(title=title, text=text or title)
+        submission = Submission(
+            text="",
+            repo=git.folder,
+            pipeline=live.pipeline.name,
+            type=old.ticket.type,
+            ticket=old.ticket.key if JIRA_KEY.fullmatch(old.ticket.key) else None,
+            base=begun.base if begun else base,
+            autonomy=policy.autonomy,
+            on_blocked=policy.on_blocked,
+            auto_merge=policy.auto_merge,
+        )
+        new = self.factory.create(submission, requirement, self.clock())
+        try:
+            left = [pattern for stage in live.pipeline.stages.values() for pattern in stage.artifacts]
+            self.factory.adopt(
+                new, folder, [name for name in live.evidence.files if any(fnmatchcase(name, one) for one in left)]
+            )
+        except OSError:
+            self.factory.files.delete(new.id)
+            raise
+        if begun is not None:
+            new = replace(new, source=replace(new.source, base_commit=begun.base_commit, head=begun.head))
+        commits = begun.commits if begun else ()
+        return continued(new, old, live.pipeline, live.evidence, commits), submission, requirement
+
+    def _refuse_second_takeover(self, folder: Path, note: bytes) -> None:
+        """Refuse a workspace that a live task continues already."""
+        task = self.supervisor.tasks.get(note.decode("ascii", "replace").strip())
+        if task is not None and not task.status.is_final:
+            raise AlreadyActive(
+                f"{folder} was taken over already: {task.id} ({task.status.value}); "
+                f"look at it with `orchestrator show {task.id}`"
+            )
+
     async def _accept(self, task: Task, submission: Submission, requirement: Requirement, by: str) -> Task:
         """Hand a new task to the supervisor; one that is refused leaves nothing behind."""
         try:
@@ -116,3 +188,19 @@ class SubmissionService:
                     f"{ticket} already has a task in this repository: {task.id} ({task.status.value}); "
                     f"look at it with `orchestrator show {task.id}`, or submit with --again for a second one"
                 )
+
+
+def _refuse_unfit(folder: Path, live: LiveWorkspace) -> None:
+    """Refuse a workspace that no task can continue, or whose work would not be complete in the task."""
+    if live.task.status is TaskStatus.COMPLETED:
+        raise SubmissionRefused(f"{folder} is completed; nothing is left to take over")
+    if live.pr_url:
+        raise SubmissionRefused(f"{folder} has proposed its change already, as {live.pr_url}; finish it there")
+    if not (live.ticket.get("description") or live.ticket.get("summary")):
+        raise SubmissionRefused(f"{folder}/{TICKET_FILE} does not say what is to be done; submit the ticket instead")
+    if live.dirty:
+        files = ", ".join(live.dirty[:10]) + (", …" if len(live.dirty) > 10 else "")
+        raise SubmissionRefused(
+            f"the repository around {folder} has uncommitted changes, which a task would not have: {files}; "
+            "commit or stash them, then import it again"
+        )

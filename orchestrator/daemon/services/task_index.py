@@ -14,7 +14,7 @@ from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.errors import AmbiguousName
 from orchestrator.errors import NoSuchTask
 from orchestrator.formats.codec import stamp
-from orchestrator.storage.records import TaskSummary, UncommittedTask, summary_of
+from orchestrator.storage.records import TaskSummary, UncommittedTask, UnreadableTask, summary_of
 from orchestrator.supervisor.protocols import Store
 from orchestrator.supervisor.supervisor import Supervisor
 
@@ -41,14 +41,14 @@ class TaskIndex:
     async def all_tasks(self) -> list[ListedTask]:
         """Return all tasks, newest first; live ones whole."""
         await self._read_ended()
-        live = self._supervisor.tasks
+        live = self._supervisor.tasks | {task.id: task for task in self._supervisor.unreadable}
         every: list[ListedTask] = [*live.values(), *(line for id_, line in self._ended.items() if id_ not in live)]
         return sorted(every, key=task_age, reverse=True)
 
     async def find(self, name: str) -> Task:
         """Return the task with that id, unique beginning of an id, or ticket key. Raises NoSuchTask, AmbiguousName."""
         task_id = await self.find_id(name)
-        live = self._supervisor.tasks.get(task_id)
+        live = self._supervisor.tasks.get(task_id) or self._supervisor.unreadable.get(task_id)
         return live or (await asyncio.to_thread(self._store.load, task_id)).task
 
     async def find_id(self, name: str) -> str:
@@ -75,6 +75,10 @@ class TaskIndex:
         if task is not None and task.run is not None:
             await self._without_run.setdefault(task_id, asyncio.Event()).wait()
 
+    def add_ended(self, task: Task) -> None:
+        """List a task that has ended without a decision."""
+        self._ended[task.id] = summary_of(task)
+
     def forget(self, task_id: str) -> None:
         """Drop a deleted task."""
         self._ended.pop(task_id, None)
@@ -84,7 +88,7 @@ class TaskIndex:
         if task.run is None and task.id in self._without_run:
             self._without_run.pop(task.id).set()
         if task.id not in self._supervisor.tasks:
-            self._ended[task.id] = summary_of(task)
+            self.add_ended(task)
 
     async def _read_ended(self) -> None:
         async with self._reading:
@@ -99,6 +103,8 @@ class TaskIndex:
             if isinstance(found, TaskSummary):
                 repo, stage = sys.intern(found.repo), sys.intern(found.stage)
                 lines[found.id] = replace(found, repo=repo, stage=stage, files=frozenset())
+            elif isinstance(found, UnreadableTask) and found.task_id in self._supervisor.unreadable:
+                continue
             elif not isinstance(found, UncommittedTask):
                 unreadable.append(str(found))
         beyond = len(unreadable) - MOST_NAMED

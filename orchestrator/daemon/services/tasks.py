@@ -23,6 +23,7 @@ from orchestrator.core.events.events import (
 from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import Priority, Task, TaskStatus
+from orchestrator.daemon.services.recovery import RecoveryService
 from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex, task_age
 from orchestrator.errors import InvalidTransition
@@ -75,6 +76,7 @@ class TaskService:
     workspace: Workspace
     checkpoints: Checkpoints
     secrets: ProvidedSecrets
+    recovery: RecoveryService
     submissions: SubmissionService
     clock: Callable[[], datetime]
 
@@ -133,7 +135,10 @@ class TaskService:
         return await self._request(name, "resume", event, lambda now: now.status is TaskStatus.IN_PROGRESS)
 
     async def cancel(self, name: str, by: str) -> Task:
-        """Cancel a task; no error if it is already cancelled."""
+        """Cancel a task, also one whose files cannot be read; no error if it is already cancelled."""
+        task = await self.index.find(name)
+        if task.id in self.supervisor.unreadable:
+            return await self.recovery.cancel(task, by)
         event = CancelRequested(at=self.clock(), by=by)
         return await self._request(name, "cancel", event, lambda now: now.status is TaskStatus.CANCELLED)
 

@@ -15,7 +15,7 @@ from orchestrator.integrations.forges.remote import ForgeKind, UnknownForge, rem
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.settings_sections import ForgeSettings
 from orchestrator.storage.task_files import TaskFiles
-from orchestrator.workspaces.repository import open_repository
+from orchestrator.workspaces.git import Git
 
 LEAVES = frozenset({Publish.PULL_REQUEST, Publish.RELEASE})
 TOKENS = {"github.com": (ForgeKind.GITHUB, "GITHUB_TOKEN"), "gitlab.com": (ForgeKind.GITLAB, "GITLAB_TOKEN")}
@@ -68,8 +68,7 @@ class PublishTargets:
         stages = self._pipeline_of(task).stages.values()
         if not self._settings.publish or not {stage.publish for stage in stages} & LEAVES:
             return task
-        git, _ = open_repository(Path(task.source.repo))
-        address = git.ask("config", "--get", "remote.origin.url")
+        address = Git(folder=Path(task.source.repo)).ask("config", "--get", "remote.origin.url")
         if address is None:
             return task
         try:

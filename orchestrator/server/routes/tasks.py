@@ -10,7 +10,7 @@ from orchestrator.server.idempotency import KeyedRoute
 from orchestrator.server.rendering import task_lines, task_view
 from orchestrator.server.routes.dependencies import By, TheService
 from orchestrator.server.schemas.base import compose_view
-from orchestrator.server.schemas.task_input import ChangeBody, SubmissionBody, TaskFilter
+from orchestrator.server.schemas.task_input import ChangeBody, ImportBody, SubmissionBody, TaskFilter
 from orchestrator.server.schemas.tasks import TaskPage, TaskView, WhyView
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"], route_class=KeyedRoute)
@@ -28,6 +28,14 @@ async def submit(body: SubmissionBody, response: Response, service: TheService, 
     """Submit a ticket."""
     submission = Submission(**{**dict(body), "after": ()})
     task = await service.submissions.submit(submission, body.after, by)
+    response.headers["Location"] = f"/api/tasks/{task.id}"
+    return task_view(task, service.redact)
+
+
+@router.post("/import", status_code=status.HTTP_201_CREATED)
+async def take_over(body: ImportBody, response: Response, service: TheService, by: By) -> TaskView:
+    """Continue a live workspace of the original system as a task."""
+    task = await service.submissions.take_over(body.folder, body.base, by)
     response.headers["Location"] = f"/api/tasks/{task.id}"
     return task_view(task, service.redact)
 

@@ -94,3 +94,13 @@ class RestoredView(View):
     branch: str | None = None
     commit: str | None = None
     kept_as: int | None = None
+
+
+class RecoveredView(View):
+    """A task that is worked on again: the file that its state was restored from, and the names of those set aside."""
+
+    task: str
+    status: TaskStatus
+    stage: str
+    source: str
+    set_aside: tuple[str, ...]

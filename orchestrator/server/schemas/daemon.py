@@ -33,7 +33,8 @@ class StatusView(View):
     """The daemon's status: `health` is ok, draining, pressure, paused or account; sizes in bytes, times in seconds.
 
     `trouble` says why agents cannot use a model. `queue` waits for a slot, `standing` is paused for another reason;
-    `places` are the slots for tasks. `isolation` is bubblewrap, or says why runs are without it.
+    `places` are the slots for tasks, `unreadable` has the reason for each task about which nothing can be decided.
+    `isolation` is bubblewrap, or says why runs are without it.
     """
 
     health: str
@@ -55,6 +56,7 @@ class StatusView(View):
     counts: Mapping[TaskStatus, int]
     queue: tuple[TaskLine, ...]
     standing: tuple[TaskLine, ...]
+    unreadable: Mapping[str, Words]
     running: tuple[RunningView, ...]
 
 

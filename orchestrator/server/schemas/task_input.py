@@ -57,6 +57,15 @@ class SubmissionBody(View):
     again: bool = False
 
 
+class ImportBody(View):
+    """A workspace of the original system, as an absolute path, and the branch that its own was begun from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    folder: Annotated[Path, AfterValidator(_absolute)]
+    base: Utf8 | None = None
+
+
 _CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z_[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
 

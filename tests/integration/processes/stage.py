@@ -155,10 +155,6 @@ class Stage:
         """Return all output of the run so far."""
         return read_lines_from(folder, 0, 1 << 30)[0]
 
-    def signal_of(self, ended: Exit) -> int | None:
-        """Return the signal that ended a run; a sandbox reports it in its exit code, as a shell does."""
-        return ended.code - 128 if self.sandbox and ended.code and ended.code > 128 else ended.signal
-
     def pid_of(self, folder: Path, inside: int) -> int:
         """Return the pid of a process of the run that knows itself by this number."""
         for process in tree_of(folder):

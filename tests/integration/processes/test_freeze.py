@@ -177,7 +177,7 @@ async def test_an_agent_killed_while_frozen_has_an_exit(stage: Stage) -> None:
     folder = await stage.start(("sleep", "100"))
     frozen = await stage.runs.freeze(folder)
     os.kill(frozen.stopped[0], signal.SIGKILL)
-    assert stage.signal_of(await stage.exit_of(folder)) == 9
+    assert (await stage.exit_of(folder)).signal == 9
 
 
 async def test_a_run_without_its_daemon_freezes_by_itself_and_thaws_on_its_return(stage: Stage) -> None:
@@ -208,4 +208,4 @@ async def test_a_run_that_is_being_stopped_does_not_claim_to_be_frozen(stage: St
     await stage.says(folder, b"3\n")
     await stage.runs.stop(folder)
     assert (await stage.runs.freeze(folder)).survivors
-    assert stage.signal_of(await stage.exit_of(folder)) == 9
+    assert (await stage.exit_of(folder)).signal == 9

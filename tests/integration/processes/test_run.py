@@ -5,7 +5,7 @@ import asyncio
 import psutil
 import pytest
 
-from orchestrator.processes.process_stats import kill_run
+from orchestrator.processes.process_stats import activity_of, kill_run
 from orchestrator.processes.spec import Limits, Stdin
 from tests.folder_search import try_remove
 from tests.integration.processes.stage import QUICK, Stage, python, shell, state_of, until
@@ -21,7 +21,19 @@ async def test_an_exit_code_is_found_with_all_output(stage: Stage) -> None:
 
 async def test_a_run_killed_by_a_signal_names_the_signal(stage: Stage) -> None:
     ended = await stage.exit_of(await stage.start(shell("kill -9 $$")))
-    assert stage.signal_of(ended) == 9
+    assert ended.signal == 9
+
+
+@pytest.mark.parametrize("code", [1, 129, 160, 255])
+async def test_an_exit_code_that_no_signal_leaves_stays_a_code(stage: Stage, code: int) -> None:
+    ended = await stage.exit_of(await stage.start(shell(f"exit {code}")))
+    assert (ended.code, ended.signal) == (code, None)
+
+
+async def test_neither_the_holder_nor_its_sandbox_counts_as_activity(stage: Stage) -> None:
+    folder = await stage.start(shell("echo ready; exec sleep 600"))
+    await stage.says(folder, b"ready")
+    await until(lambda: [psutil.Process(pid).name() for pid in activity_of(folder).pids] == ["sleep"])
 
 
 async def test_a_second_start_starts_nothing(stage: Stage) -> None:
@@ -98,7 +110,7 @@ async def test_the_time_limit_of_a_check_does_not_count_frozen_time(stage: Stage
     assert stage.runs.exit_of(folder) is None
     await stage.runs.thaw(folder)
     ended = await stage.exit_of(folder)
-    assert (ended.timed_out, ended.stopped_by, stage.signal_of(ended)) == (True, "timeout", 15)
+    assert (ended.timed_out, ended.stopped_by, ended.signal) == (True, "timeout", 15)
 
 
 async def test_a_watcher_is_notified_of_output_and_of_the_end(stage: Stage) -> None:

@@ -18,7 +18,14 @@ from orchestrator.core.events import events
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.formats.files import sealed, unsealed
 from orchestrator.storage.journal import NAME, DamagedJournal
-from orchestrator.storage.records import LoadedTask, StoreError, StoreInUse, TaskSummary, UncommittedTask
+from orchestrator.storage.records import (
+    LoadedTask,
+    StoreError,
+    StoreInUse,
+    TaskSummary,
+    UncommittedTask,
+    UnreadableTask,
+)
 from orchestrator.storage.state_document import to_document
 from orchestrator.storage.state_file import LARGEST_TOP, FutureFile
 from orchestrator.storage.store import FolderStore
@@ -29,6 +36,7 @@ from tests.integration.storage.kept import (
     decided,
     history,
     journal_of,
+    numbers,
     opened_again,
     saved,
     state_of,
@@ -100,7 +108,9 @@ def test_a_state_of_a_newer_version_is_left_alone_with_instructions(store: Folde
     state_of(store).write_bytes(content)
     with pytest.raises(FutureFile, match="version 3"):
         store.load(task.id, keep_open=True)
-    assert [type(found) for found in store.summaries()] == [FutureFile]
+    (listed,) = store.summaries()
+    assert isinstance(listed, UnreadableTask)
+    assert "version 3" in str(listed)
     assert state_of(store).read_bytes() == content
 
 
@@ -116,12 +126,29 @@ def test_a_journal_damaged_in_the_middle_names_the_byte(store: FolderStore) -> N
         store.load(NAME_OF_TASK)
 
 
-def test_a_journal_truncated_while_the_daemon_runs_accepts_no_decision_that_does_not_follow(store: FolderStore) -> None:
+@pytest.mark.parametrize("left", [0, 100])
+def test_a_journal_truncated_while_the_daemon_runs_is_mended_by_the_next_decision(
+    store: FolderStore, left: int
+) -> None:
     task = history(store)[-1]
-    os.truncate(journal_of(store), 100)
-    with pytest.raises(DamagedJournal, match="to 100 of"):
+    os.truncate(journal_of(store), left)
+    after = decided(store, task)
+    assert numbers(store) == [task.seq, after.seq]
+    state_of(store).unlink()
+    found = opened_again(store).task
+    assert replace(found, agent=after.agent) == after
+
+
+def test_a_journal_that_lost_decisions_of_which_no_state_is_left_accepts_no_other(store: FolderStore) -> None:
+    task = history(store)[-1]
+    whole = journal_of(store).read_bytes().splitlines(keepends=True)
+    journal_of(store).write_bytes(b"".join(whole[:-2]))
+    folder = state_of(store).parent
+    state_of(store).unlink()
+    state_of(store).mkdir()
+    (folder / "checkpoints").touch()
+    with pytest.raises(DamagedJournal, match="was truncated to"):
         decided(store, task)
-    assert journal_of(store).stat().st_size == 100
 
 
 def test_foreign_lines_appended_to_the_journal_are_cut_off(store: FolderStore) -> None:
