@@ -76,7 +76,7 @@ def test_a_commit_in_another_encoding_and_with_a_signature_is_replayed_unsigned(
         b"encoding ISO-8859-1\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n -----END PGP SIGNATURE-----\n\nGr\xfc\xdfe\n"
     )
     body = f"tree {tree}\nparent {base}\n".encode() + person + signed
-    head = bare(repo).run("hash-object", "-t", "commit", "-w", "--stdin", stdin=body)
+    head = bare(repo).run("hash-object", "-t", "commit", "-w", "--stdin", stdin=body).strip()
     done = replay(bare(repo), base, head, onto)
     raw = bare(repo).run("cat-file", "commit", done.commit or "").encode("utf-8", "surrogateescape")
     assert b"J\xfcrgen" in raw

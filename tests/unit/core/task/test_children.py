@@ -14,14 +14,12 @@ def plan(key: str, *after: str) -> ChildPlan:
 
 
 def test_a_plan_names_keys_titles_texts_and_what_each_waits_for() -> None:
-    children = [
-        {"key": "A", "title": "First", "text": "Do it."},
-        {"key": "B", "title": "Then", "text": "", "after": ["A"]},
-    ]
-    first, then = read_children(json.dumps({"children": children}))
+    a = {"key": "A", "title": "First", "text": "Do it."}
+    b = {"key": "B", "title": "Then", "text": "", "after": ["A"]}
+    first, then = read_children(json.dumps({"children": [a, b]}))
     assert (first.key, first.title, first.text, first.after) == ("A", "First", "Do it.", ())
     assert (then.key, then.after) == ("B", ("A",))
-    changed = read_children(json.dumps({"children": [{**children[0], "text": "Do more."}]}))[0]
+    changed = read_children(json.dumps({"children": [{**a, "text": "Do more."}]}))[0]
     assert changed.plan.digest != first.plan.digest
 
 
