@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.harness import DaemonHarness, Json
 from tests.documents import ROOT
@@ -34,6 +35,13 @@ def child(key: str, *after: str) -> Json:
 def with_children(root: Path, scenario: Json, places: int = 1) -> DaemonHarness:
     """A daemon that knows the pipelines with children."""
     return DaemonHarness(root, scenario=scenario, max_agents=places, folders={"pipelines": [str(PIPELINES)]})
+
+
+def wait_until_built(harness: DaemonHarness, name: str) -> None:
+    """Wait until a child's implementer is at work."""
+    wait_for_child(harness, name)
+    harness.wait_for("the turn of its implementer", lambda: len(harness.sent_turns(name)) > 1)
+    harness.wait_until_it_works(name, "BUILD")
 
 
 def wait_for_child(harness: DaemonHarness, name: str) -> None:
@@ -149,3 +157,34 @@ def turns(harness: DaemonHarness, task: str, attempt: int) -> list[str]:
     return (
         harness.turn_texts(task, attempt) if (harness.folder(task) / f"agents/{attempt}/stdin.jsonl").exists() else []
     )
+
+
+def test_what_is_asked_of_a_parent_is_asked_of_its_children(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    scenario = divided(child("A"), child("B", "A"), build=[{"wait_for": str(go)}, *BUILT])
+    with with_children(tmp_path, scenario) as harness:
+        parent = harness.submit(pipeline="parts")
+        wait_until_built(harness, f"{parent}.A")
+        harness.client.request(parent, "pause")
+        harness.wait_until_frozen(f"{parent}.A")
+        assert {harness.client.task(name).agent.blocked_by for name in (parent, f"{parent}.A", f"{parent}.B")} == {
+            PauseReason.USER
+        }
+        harness.client.request(parent, "resume")
+        go.touch()
+        harness.wait_for_end(parent)
+        shown = harness.cli("show", parent).stdout
+        assert f"{parent}.A" in shown
+        assert "Part B" in shown
+        harness.client.request(parent, "archive")
+        assert {harness.state(f"{parent}.{key}")["status"] for key in "AB"} == {"archived"}
+        assert harness.cli("delete", parent, "--yes").returncode == 0
+        assert list((harness.data / "tasks").glob(f"{parent}*")) == []
+
+
+def test_the_beginning_of_a_parents_id_means_the_parent(tmp_path: Path) -> None:
+    with with_children(tmp_path, divided(child("A"), child("B"))) as harness:
+        parent = harness.submit(pipeline="parts")
+        harness.wait_for_end(parent)
+        assert harness.client.task(parent[:-2]).id == parent
+        assert harness.client.task(f"{parent}.A").parent == parent
