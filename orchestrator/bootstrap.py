@@ -24,11 +24,12 @@ from orchestrator.core.schedule.admission import waiting_queue
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import Task
-from orchestrator.daemon.monitors import LOGIN_UNKNOWN, share_login, watch_login
+from orchestrator.daemon.monitors import LOGIN_UNKNOWN, share_login
 from orchestrator.daemon.startup import load_tasks, write_missing_summaries
 from orchestrator.daemon.watch import Watch
 from orchestrator.errors import OrchestratorError
 from orchestrator.log import start_logging
+from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
 from orchestrator.settings import (
@@ -36,12 +37,11 @@ from orchestrator.settings import (
     SettingsError,
     config_folders,
     environment,
-    environment_with_secrets,
     is_writable,
     keep_programs,
 )
 from orchestrator.storage.store import FolderStore
-from orchestrator.wiring import Daemon, build_daemon, bundled_redactor
+from orchestrator.wiring import Daemon, build_daemon
 from orchestrator.workspaces.git import end_all
 
 log = structlog.get_logger()
@@ -126,7 +126,7 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
         "supervisor": daemon.supervisor.run(),
         "watch": watch.run(),
         "stalls": daemon.stalls.run(),
-        "login": watch_login(lambda: daemon.settings.now, environment_with_secrets(), daemon.supervisor),
+        "agents": daemon.agents.run(),
         "shared login": share_login(lambda: daemon.launching().login),
     }
     own = [_named(name, work) for name, work in loops.items()]
@@ -240,7 +240,7 @@ def _checkpoint_running(daemon: Daemon) -> None:
 
 async def _save_all(daemon: Daemon) -> None:
     """Stop admission, and save what can be saved in time; recovery does not depend on it."""
-    daemon.supervisor.drain()
+    daemon.supervisor.control.drain()
     for task in daemon.supervisor.tasks.values():
         if task.is_active:
             daemon.executor.checkpoint(task, Reason.STOP)
@@ -275,8 +275,8 @@ def _status(daemon: Daemon) -> str:
     tasks = list(daemon.supervisor.tasks.values())
     active = sum(task.holds_slot for task in tasks)
     paused = sum(bool(task.is_paused) and not task.wants_slot for task in tasks)
-    pressure = f"; {daemon.supervisor.capacity.pressure}" if daemon.supervisor.capacity.pressure else ""
-    draining = "; draining" if daemon.supervisor.capacity.draining else ""
+    pressure = f"; {daemon.supervisor.control.capacity.pressure}" if daemon.supervisor.control.capacity.pressure else ""
+    draining = "; draining" if daemon.supervisor.control.capacity.draining else ""
     return f"{active} active, {len(waiting_queue(tasks))} queued, {paused} paused{pressure}{draining}"
 
 

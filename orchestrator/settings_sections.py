@@ -47,6 +47,7 @@ class AgentSettings(SettingsSection):
     driver: Literal["claude", "command"] = "claude"
     command: tuple[str, ...] = ()
     executable: str = ""
+    allow_newer: bool = False
     model: str = ""
     permission_mode: PermissionMode = "dontAsk"
     mcp_config: WholePath | None = None

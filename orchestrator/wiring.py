@@ -22,8 +22,8 @@ from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
-from orchestrator.daemon.launching import LaunchConfig, driver_of, limits_of
-from orchestrator.daemon.monitors import ResourceMonitor
+from orchestrator.daemon.launching import LaunchConfig, driver_of, installation_of, limits_of
+from orchestrator.daemon.monitors import AgentMonitor, ResourceMonitor
 from orchestrator.daemon.reports import Reports, change_of
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
@@ -40,12 +40,10 @@ from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.gateway import Gateway
 from orchestrator.integrations.tickets.text.ticket import Tracker
 from orchestrator.integrations.tickets.trackers import Trackers
-from orchestrator.pipelines.bundled import Kind, bundled
-from orchestrator.pipelines.definition_files import read_declared
 from orchestrator.pipelines.definitions import DefinitionRegistry
 from orchestrator.pipelines.role import Tier, model_of
 from orchestrator.processes.runs import Runs
-from orchestrator.redaction.rules import Redactor, parse_rules
+from orchestrator.redaction.rules import Redactor
 from orchestrator.settings import Settings, credentials_folder, environment, environment_with_secrets
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
@@ -102,6 +100,7 @@ class Daemon:
     reports: Reports
     stalls: StallDetector
     resources: ResourceMonitor
+    agents: AgentMonitor
     service: Service
     launching: Callable[[], LaunchConfig]
 
@@ -185,6 +184,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         reports=reports,
         stalls=_stall_detector(base, supervisor),
         resources=_resource_monitor(base, supervisor),
+        agents=_agent_monitor(base, supervisor, running),
         service=_service(base, supervisor, checkpoints, targets, running),
         launching=lambda: running.launching,
     )
@@ -240,7 +240,12 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
     )
     supervisor = Supervisor(base.store, executor, base.inbox, lookups, base.settings.now.capacity())
     supervisor.shared.recall(base.store.account())
-    base.settings.on_change(lambda changed: supervisor.set_capacity(changed.capacity()))
+
+    def adopt(changed: Settings) -> None:
+        supervisor.shared.try_again()
+        supervisor.control.set_capacity(changed.capacity())
+
+    base.settings.on_change(adopt)
     return supervisor
 
 
@@ -286,6 +291,12 @@ def _resource_monitor(base: _Base, supervisor: Supervisor) -> ResourceMonitor:
 
     base.settings.on_change(adopt)
     return resources
+
+
+def _agent_monitor(base: _Base, supervisor: Supervisor, running: RunExecutor) -> AgentMonitor:
+    agents = AgentMonitor(lambda: running.launching.installation, base.inbox, supervisor.shared)
+    base.settings.on_change(lambda _: agents.hurry())
+    return agents
 
 
 def _publisher(base: _Base, targets: PublishTargets) -> Publisher:
@@ -354,12 +365,6 @@ def _model_of(task: Task, base: _Base, launching: LaunchConfig) -> str:
     return named or launching.model
 
 
-def bundled_redactor() -> Redactor:
-    """Return the redactor with the rules that ship with the program."""
-    path = bundled(Kind.CONFIG) / "redaction.toml"
-    return Redactor(parse_rules(read_declared(path), str(path)))
-
-
 def _task_factory(base: _Base, settings: Settings, running: RunExecutor) -> TaskFactory:
     def objection(pipeline: Pipeline, checks: Sequence[Check]) -> str:
         return running.launching.isolation.objection(map(base.definitions.role, pipeline.roles), checks)
@@ -382,7 +387,8 @@ def _launch_config(base: _Base, settings: Settings, judge: Judge) -> LaunchConfi
     users = users_folder({**inherited(base_env, settings.agent.pass_env), **settings.agent.env})
     shares_login = isolation.program is not None and settings.agent.driver == "claude"
     return LaunchConfig(
-        driver=driver_of(settings, base_env),
+        driver=driver_of(settings),
+        installation=installation_of(settings, base_env),
         judge=judge,
         role=base.definitions.role,
         provided=base.secrets.environment,

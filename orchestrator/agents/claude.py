@@ -12,6 +12,7 @@ import msgspec
 
 from orchestrator.agents.claude_parts import (
     Block,
+    CacheCreation,
     Maybe,
     Message,
     RateLimitInfo,
@@ -86,9 +87,9 @@ class Assistant(Structure, tag="assistant"):
                     events.append(Thinking(text=text_of(block.thinking, TEXT)))
                 case "tool_use" | "server_tool_use":
                     events.append(_tool_started(block, subagent=self.parent_tool_use_id is not None))
-        usage = said.usage
-        if isinstance(usage, Tokens) and (tokens := count_of(usage.input_tokens) + count_of(usage.output_tokens)):
-            events.append(TokenUsage(message_id=text_of(said.id), tokens=tokens))
+        if isinstance(said.usage, Tokens):
+            used = _used(said, said.usage)
+            events += [used] if used.tokens else []
         return tuple(events) or _PROGRESS
 
     def _text(self, said: Message, block: Block) -> Text:
@@ -98,6 +99,21 @@ class Assistant(Structure, tag="assistant"):
             synthetic=said.model == "<synthetic>" or self.is_api_error_message is True,
             error=text_of(self.error) or None,
         )
+
+
+def _used(said: Message, usage: Tokens) -> TokenUsage:
+    kept = usage.cache_creation
+    written = count_of(usage.cache_creation_input_tokens)
+    hour = count_of(kept.ephemeral_1h_input_tokens) if isinstance(kept, CacheCreation) else 0
+    return TokenUsage(
+        message_id=text_of(said.id),
+        model=text_of(said.model),
+        input_tokens=count_of(usage.input_tokens),
+        output_tokens=count_of(usage.output_tokens),
+        cache_read_tokens=count_of(usage.cache_read_input_tokens),
+        cache_write_tokens=written,
+        hour_cache_tokens=min(hour, written),
+    )
 
 
 class User(Structure, tag="user"):

@@ -14,6 +14,7 @@ replaces the file by rename. It makes a second lock beside that folder, and does
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,9 +37,10 @@ PLUGINS_VARIABLE = "CLAUDE_CODE_PLUGIN_SEED_DIR"
 STATE, LOGIN, PLUGINS = ".claude.json", ".credentials.json", "plugins"
 COPIED = ("settings.json", "*.md", "agents", "commands", "output-styles", "rules", "skills")
 """The user's settings, below the CLI's folder."""
-PRIVATE = (
-    LOGIN, STATE, "backups", "debug", "file-history", "history.jsonl", "paste-cache", "plans", "projects", "sessions",
-    "shell-snapshots", "tasks", "todos",
+PRIVATE_FILES = (LOGIN, STATE, "history.jsonl")
+PRIVATE_FOLDERS = (
+    "backups", "debug", "file-history", "paste-cache", "plans", "projects", "sessions", "shell-snapshots", "tasks",
+    "todos",
 )  # fmt: skip
 """What else the user's folder holds and no other program needs: the login, transcripts, and notes about both."""
 OF_PROJECTS = "projects"
@@ -65,12 +67,17 @@ def users_folder(env: Mapping[str, str]) -> UsersFolder:
     return UsersFolder(path=path, state=(path if given else home) / STATE, login=Path(env.get(LOGIN_VARIABLE) or path))
 
 
-def variables(folder: Path, users: UsersFolder, login: Path | None) -> dict[str, str]:
-    """Return the variables that lead the CLI to a task's folder, to the login, and to the user's plugins."""
+def variables(env: Mapping[str, str], folder: Path, login: Path | None) -> dict[str, str]:
+    """Return the variables that lead the CLI to a task's folder, to the login, and to the user's plugins.
+
+    `env` is the environment without them; `login` is None for the user's.
+    """
+    users = users_folder(env)
+    plugins = [*filter(None, [env.get(PLUGINS_VARIABLE)]), str(users.path / PLUGINS)]
     return {
         FOLDER_VARIABLE: str(folder),
         LOGIN_VARIABLE: str(login or users.login),
-        PLUGINS_VARIABLE: str(users.path / PLUGINS),
+        PLUGINS_VARIABLE: os.pathsep.join(plugins),
     }
 
 
@@ -108,7 +115,8 @@ class ClaudeFolder:
                     return
                 copy = target / path.relative_to(self.users.path)
                 make_private(copy.parent)
-                shutil.copy(path, copy)
+                shutil.copyfile(path, copy)
+                copy.chmod(0o600 | path.stat().st_mode & stat.S_IXUSR)  # a skill may have scripts
 
     def _settings(self) -> Iterator[Path]:
         """Yield the files to copy; links are followed, because dotfiles are often kept elsewhere."""

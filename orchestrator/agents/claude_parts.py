@@ -50,12 +50,19 @@ class Block(Structure):
     is_error: object = None
 
 
+class CacheCreation(Structure):
+    """How long what was written to a cache is kept."""
+
+    ephemeral_1h_input_tokens: object = None
+
+
 class Tokens(Structure):
     """The tokens of one message, or of the main conversation of one turn."""
 
     input_tokens: object = None
     cache_creation_input_tokens: object = None
     cache_read_input_tokens: object = None
+    cache_creation: Maybe[CacheCreation] = None
     output_tokens: object = None
 
 

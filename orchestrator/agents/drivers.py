@@ -99,6 +99,7 @@ class Launch:
     cwd: Path
     outbox: Path
     base_env: Mapping[str, str] = field(repr=False)
+    executable: Path | None = None  # where the program was found just now; None: where the driver says
     model: str | None = None
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
@@ -224,7 +225,7 @@ class ClaudeDriver(StreamDriver):
         denied = order.disallowed_tools if order.asks else (QUESTION_TOOL, *order.disallowed_tools)
         denied = (*denied, *NETWORK_TOOLS) if order.offline_shell else denied
         argv = [
-            str(self.executable),
+            str(order.executable or self.executable),
             "-p",
             "--input-format=stream-json",
             "--output-format=stream-json",
@@ -254,7 +255,7 @@ class ClaudeDriver(StreamDriver):
         session = order.session_id if order.resume else ""
         return AgentCommand(
             argv=tuple(argv),
-            env=env | variables(order.state, users, order.login),
+            env=env | variables(env, order.state, order.login),
             writable=(order.state, order.login or users.login),
             folder=ClaudeFolder(path=order.state, users=users, session_id=session),
         )

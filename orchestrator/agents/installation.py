@@ -1,4 +1,4 @@
-"""The claude CLI on this machine: its path, its version, and whether it is logged in."""
+"""The claude CLI on this machine: its path, its version, whether it is fit for use, and whether it is logged in."""
 
 import importlib.util
 import os
@@ -10,14 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+import structlog
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.fields import object_of, text_of
 
+log = structlog.get_logger()
+
 Version = tuple[int, int, int]
 
-# The first version with every message that the stream parser needs; a later major version may be incompatible.
+# The first version with every message that the stream parser needs, the newest that the tests were run with, and the
+# next major version, which may be incompatible.
 OLDEST: Version = (2, 1, 223)
+TESTED: Version = (2, 1, 329)
 TOO_NEW: Version = (3, 0, 0)
 # These versions lose the last messages of a session.
 LOSSY: tuple[Version, Version] = ((2, 1, 288), (2, 1, 290))
@@ -31,6 +36,10 @@ class ClaudeMissing(OrchestratorError):
 
 class ClaudeBroken(OrchestratorError):
     """The claude CLI was found but does not answer."""
+
+
+class ClaudeUnfit(OrchestratorError):
+    """The claude CLI has a version that must not run unattended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +83,58 @@ def claude_version(executable: Path, env: Mapping[str, str]) -> Version:
     return major, minor, patch
 
 
-def version_problem(version: Version) -> str | None:
+class Installation:
+    """The claude that agents are started with. It is asked for its version again whenever its file has changed."""
+
+    def __init__(self, configured: str, path: str | None, env: Mapping[str, str], *, allow_newer: bool) -> None:
+        """`path` is searched, `env` is the environment of agents."""
+        self._configured, self._path, self._env, self._allow_newer = configured, path, env, allow_newer
+        self.checked: tuple[Path, tuple[int, ...]] | None = None
+        """The executable that was last found usable, and what identifies its file."""
+
+    def usable(self) -> Path:
+        """Return the executable. Raises ClaudeMissing, ClaudeBroken and ClaudeUnfit. Blocks."""
+        executable = find_claude(self._configured, self._path)
+        found = executable, _identity(executable)
+        if found != self.checked:
+            version = claude_version(executable, self._env)
+            if problem := version_problem(version, allow_newer=self._allow_newer):
+                raise ClaudeUnfit(problem)
+            log.info("claude_found", executable=str(executable), version=dotted(version), note=version_note(version))
+            self.checked = found
+        return executable
+
+    def login(self) -> LoginState | None:
+        """Return what the CLI says of its login. Raises what `usable` does. Blocks."""
+        return login_state(self.usable(), self._env)
+
+
+def _identity(executable: Path) -> tuple[int, ...]:
+    """Return what changes when another file takes the place of the executable, also behind a link."""
+    try:
+        found = executable.stat()
+    except OSError as error:
+        raise ClaudeBroken(f"{executable} cannot be read: {error.strerror}") from error
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def dotted(version: Version) -> str:
+    """Return a version as people write it."""
+    return ".".join(map(str, version))
+
+
+def version_note(version: Version) -> str:
+    """Return what to know of a version that may be used; empty if there is nothing."""
+    return f"newer than {dotted(TESTED)}, the newest that was tested" if version > TESTED else ""
+
+
+def version_problem(version: Version, *, allow_newer: bool = False) -> str | None:
     """Return why this version must not run unattended, or None."""
-    words = ".".join(map(str, version))
+    words = dotted(version)
     if version < OLDEST:
-        return f"claude {words} is too old; {'.'.join(map(str, OLDEST))} is the oldest that is understood"
-    if version >= TOO_NEW:
-        return f"claude {words} is newer than anything this program knows"
+        return f"claude {words} is too old; {dotted(OLDEST)} is the oldest that is understood"
+    if version >= TOO_NEW and not allow_newer:
+        return f"claude {words} is newer than this program knows; to use it all the same, set agent.allow_newer"
     if LOSSY[0] <= version <= LOSSY[1]:
         return f"claude {words} loses the last messages of a session; take a later one"
     return None

@@ -28,6 +28,7 @@ from orchestrator.core.events.agent_messages import (
     Verification,
     in_order,
 )
+from orchestrator.core.events.model_prices import cost_of
 from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.usage_limits import window_of
 from orchestrator.core.task.user_requests import Answer, RequestDraft
@@ -39,6 +40,8 @@ LONGEST_RETRY = 3_600_000
 """Milliseconds; a longer delay that the CLI announces is cut to this."""
 LONGEST_REQUEST = 16 * 1024 * 1024
 """Bytes of a CLI request that a person may answer: the answer must find and repeat it."""
+LONGEST_NAME = 100
+"""Characters of a tool's name."""
 EARLIER = "begun earlier"
 """The description of a tool that was running already when reading began."""
 MOST_MALFORMED = 10
@@ -48,6 +51,9 @@ MOST_REFUSED = 1000
 """Requests of one attempt that are denied; further ones are ignored."""
 MOST_TOKENS = 10**15
 """Of one attempt: more is implausible, and sums stay within what JSON can hold."""
+MOST_USD = 10.0**9
+ENVELOPE, BYTES_A_TOKEN = 500, 4
+"""Bytes of a line of output that are not the model's, and those that a token of the model's has about."""
 ZONE = "UTC"
 """Agents are started with this TZ, so that the zone of times in their messages is known."""
 
@@ -67,32 +73,51 @@ class ReaderCallbacks:
     clock: Callable[[], datetime]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tool:
+    """A running tool: its name, what it does, and since when."""
+
+    name: str
+    what: str
+    since: datetime | None
+
+
 @dataclass(slots=True)
 class _Turn:
-    """The present turn so far; `open` maps the ids of running tools to what they do."""
+    """The present turn so far; `open` has the running tools by their ids, the one begun first at the front.
+
+    For each message `tokens` are those that it reports, `written` estimates its output, and `usd` what it costs.
+    """
 
     tool_uses: int = 0
-    open: dict[str, str] = field(default_factory=dict)
+    open: dict[str, _Tool] = field(default_factory=dict)
     timed_out: list[str] = field(default_factory=list)
     malformed: list[str] = field(default_factory=list)
     tokens: dict[str, int] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+    usd: dict[str, float] = field(default_factory=dict)
     resets_at: datetime | None = None
     window: str | None = None
     retry_until: datetime | None = None
 
     def finished(self, tool: str) -> str:
         """Remove a finished tool and return what it did, "" if it is unknown."""
-        known = tool if tool in self.open else next((key for key, what in self.open.items() if what is EARLIER), "")
-        return self.open.pop(known, "")
+        earlier = (key for key, one in self.open.items() if one.what is EARLIER)
+        known = self.open.pop(tool if tool in self.open else next(earlier, ""), None)
+        return known.what if known else ""
 
 
 def _turn_of(agent: Agent) -> _Turn:
     """Return the turn that an agent is in, as far as it was read before."""
     return _Turn(
         tool_uses=agent.turn.tool_uses,
-        open={f"{EARLIER} {number}": EARLIER for number in range(agent.turn.open_tools)},
+        open={
+            f"{EARLIER} {number}": _Tool(name=agent.turn.tool, what=EARLIER, since=agent.turn.tool_since)
+            for number in range(agent.turn.open_tools)
+        },
         timed_out=list(agent.turn.timed_out),
         tokens={EARLIER: agent.turn.tokens},
+        usd={EARLIER: agent.turn.usd},
     )
 
 
@@ -154,6 +179,8 @@ class OutputReader:
                         self._sort(said, draft, trouble)
                     self._note_progress()  # the end of the turn is judged with its totals
                     self._finish_turn(meaning, line.end)
+                case agent_events.TokenUsage():
+                    self._count(meaning, len(line.body))
                 case _:
                     self._hear(meaning)
         if draft or trouble:
@@ -182,6 +209,14 @@ class OutputReader:
             case _:
                 assert_never(said)
 
+    def _count(self, used: agent_events.TokenUsage, size: int) -> None:
+        """Count what a message used so far. Each of its lines adds to its output, of which it reports the beginning."""
+        turn, name = self._turn, used.message_id
+        if len(turn.tokens) < MOST_KNOWN or name in turn.tokens:
+            turn.tokens[name] = used.tokens
+            turn.written[name] = turn.written.get(name, 0) + max(0, size - ENVELOPE) // BYTES_A_TOKEN
+            turn.usd[name] = cost_of(used, turn.written[name])
+
     def _hear(self, meaning: agent_events.AgentEvent) -> None:
         turn = self._turn
         match meaning:
@@ -198,7 +233,8 @@ class OutputReader:
             case agent_events.ToolStarted():
                 turn.tool_uses += 1
                 if len(turn.open) < MOST_KNOWN:
-                    turn.open[meaning.id] = meaning.summary or meaning.name
+                    what = meaning.summary or meaning.name
+                    turn.open[meaning.id] = _Tool(name=meaning.name, what=what, since=self._ears.clock())
             case agent_events.ToolFinished():
                 name = turn.finished(meaning.id)
                 turn.timed_out += [name] if meaning.timed_out and name else []
@@ -211,9 +247,6 @@ class OutputReader:
                     turn.window = meaning.window
             case agent_events.Retry():
                 turn.retry_until = self._ears.clock() + timedelta(milliseconds=min(meaning.delay_ms, LONGEST_RETRY))
-            case agent_events.TokenUsage():
-                if len(turn.tokens) < MOST_KNOWN or meaning.message_id in turn.tokens:
-                    turn.tokens[meaning.message_id] = meaning.tokens
             case agent_events.AskWithdrawn():
                 gone = events.RequestWithdrawn(
                     at=self._ears.clock(), attempt=self._attempt, request_id=meaning.request_id
@@ -250,6 +283,8 @@ class OutputReader:
         offset, at, turn = self._told, self._ears.clock(), self._turn
         uses, at_work, late = turn.tool_uses, len(turn.open), tuple(turn.timed_out[:MOST_MALFORMED])
         tokens, retry_until = min(sum(turn.tokens.values()), MOST_TOKENS), turn.retry_until
+        first = next(iter(turn.open.values()), None)
+        usd = round(min(sum(turn.usd.values()), MOST_USD), 6)
 
         def heard(agent: Agent) -> Agent:
             return replace(
@@ -260,8 +295,11 @@ class OutputReader:
                     agent.turn,
                     tool_uses=uses,
                     open_tools=at_work,
+                    tool=first.name[:LONGEST_NAME] if first else "",
+                    tool_since=first.since if first else None,
                     timed_out=late,
                     tokens=tokens,
+                    usd=usd,
                     retry_until=retry_until,
                 ),
             )

@@ -1,8 +1,9 @@
 """Detect stalls: an agent's turn is under way, and its processes show no sign of life for a while.
 
 A sign of life is any of: a line of output, a tool at work (also a subagent, which is one), a retry that the CLI has
-announced, processor time, bytes read or written, a process that wakes up often, one that began or ended. Waking is how
-an answer that arrives piece by piece shows: the kernel does not count bytes that recv(2) reads from sockets.
+announced, a byte received over a TCP connection, processor time, bytes read or written, a process that wakes up often,
+one that began or ended. So an answer that arrives piece by piece, however slowly, is life. Where the kernel does not
+count the bytes of connections, it shows by the waking: what recv(2) reads is not among the bytes read.
 
 What the CLI does while it waits for an answer is no sign of life: in a second its event loop uses up to 0.009 s of
 processor time and 40 bytes of I/O, and wakes 4 times (version 2.1.329); an answer of 10 pieces in a second wakes it 20
@@ -122,7 +123,7 @@ def is_sign_of_life(before: Look, after: Look) -> bool:
     worked = abs(new.cpu_seconds - old.cpu_seconds) > ALWAYS_IDLE_CPU + IDLE_CPU * seconds
     moved = abs(new.io_bytes - old.io_bytes) > ALWAYS_IDLE_BYTES + IDLE_BYTES * seconds
     woke = abs(new.wakes - old.wakes) > ALWAYS_IDLE_WAKES + IDLE_WAKES * seconds
-    return worked or moved or woke or new.pids != old.pids
+    return worked or moved or woke or new.received != old.received or new.pids != old.pids
 
 
 def evidence_of(first: Look, last: Look) -> str:
@@ -130,7 +131,7 @@ def evidence_of(first: Look, last: Look) -> str:
     old, new = first.activity, last.activity
     cpu = abs(new.cpu_seconds - old.cpu_seconds)
     return (
-        f"in {last.at - first.at:.1f} s no output, no tool at work, and of {len(new.pids)} running "
+        f"in {last.at - first.at:.1f} s no output, no byte received, no tool at work, and of {len(new.pids)} running "
         f"process{'' if len(new.pids) == 1 else 'es'} {cpu:.2f} s of processor time, "
         f"{abs(new.io_bytes - old.io_bytes)} bytes read or written, woken {abs(new.wakes - old.wakes)} times"
     )

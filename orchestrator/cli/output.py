@@ -38,7 +38,7 @@ WAITS_FOR = {
     PauseReason.RATE_LIMIT: "waits for the usage limit",
     PauseReason.SERVICE: "waits for the service",
     PauseReason.BUDGET: "has used up its budget",
-    PauseReason.PRESSURE: "waits for resources",
+    PauseReason.PRESSURE: "held by the daemon",
 }
 """What a paused task waits for, in words."""
 FOR_YOU = {PauseReason.QUESTION, PauseReason.DEPENDENCY, PauseReason.REVIEW}

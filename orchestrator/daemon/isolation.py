@@ -16,8 +16,8 @@ from pathlib import Path
 import structlog
 
 import orchestrator
-from orchestrator.agents.claude_folder import LOGIN, PRIVATE, users_folder
-from orchestrator.agents.drivers import AgentCommand, inherited
+from orchestrator.agents.claude_folder import LOGIN, PRIVATE_FILES, PRIVATE_FOLDERS, users_folder
+from orchestrator.agents.drivers import SHELL_VARIABLE, AgentCommand, inherited
 from orchestrator.core.task.checks import Check
 from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
@@ -27,6 +27,7 @@ from orchestrator.processes.sandbox.bubblewrap import (
     command_without_network,
     find_program,
     probe,
+    probe_offline,
     without_network,
     wrap,
 )
@@ -91,12 +92,14 @@ class Isolation:
         return f"none ({self.reason}): agents and checks can reach whatever the daemon's user can"
 
     def objection(self, roles: Iterable[Role], checks: Iterable[Check]) -> str:
-        """Return why these cannot run as they are declared; empty if they can."""
-        offline = [f"the role {role.name}" for role in roles if not role.network]
-        offline += [f"the check {check.name}" for check in checks if not check.network]
-        if not offline or self.program:
-            return ""
-        return f"{offline[0]} must have no network, which needs a sandbox, and there is none: {self.reason}"
+        """Return why these cannot run as they are declared; empty if they can. Blocks."""
+        offline_roles = [f"the role {role.name}" for role in roles if not role.network]
+        offline = [*offline_roles, *(f"the check {check.name}" for check in checks if not check.network)]
+        if offline and self.program is None:
+            return f"{offline[0]} must have no network, which needs a sandbox, and there is none: {self.reason}"
+        if offline_roles and self.program and (reason := probe_offline(self.program)):
+            return f"{offline_roles[0]} must have no network, which needs a sandbox within a sandbox: {reason}"
+        return ""
 
     def require(self) -> None:
         """Raise NotIsolated if runs must be isolated, and cannot be."""
@@ -127,7 +130,7 @@ class Isolation:
         outbox = self.files.run_folder(task.id, f"{AGENTS}/{attempt}") / "out"
         own = [*self._of_task(task.id), *(self.users if writable else ()), *rules(Access.WRITABLE, writable)]
         own += [(outbox, Access.WRITABLE), (self.socket_folder, Access.READABLE)]
-        own.append((self.data_dir / OFFLINE_SHELL, Access.READABLE))
+        own += rules(Access.READABLE, map(Path, filter(None, [process.env.get(SHELL_VARIABLE)])))
         if task.source.worktree:
             own.append((Path(task.source.worktree), Access.WRITABLE))
         words = self._wrap(task, own, cwd)
@@ -222,6 +225,8 @@ def _users(settings: Settings, env: Mapping[str, str]) -> Iterator[tuple[Path, A
     """Yield the rules that hide the user's login and transcripts, which the settings may make writable."""
     agent = settings.agent
     users = users_folder({**inherited(env, agent.pass_env), **agent.env})
-    private = {users.state, users.login / LOGIN, *(users.path / name for name in PRIVATE)}
-    writable = [path for path in private if any(path.is_relative_to(shown) for shown in agent.writable)]
-    yield from rules(Access.HIDDEN, sorted(private.difference(writable)))
+    private = dict(rules(Access.HIDDEN, [users.state, users.login / LOGIN, *map(users.path.joinpath, PRIVATE_FILES)]))
+    private |= dict(rules(Access.PRIVATE, map(users.path.joinpath, PRIVATE_FOLDERS)))  # made faster than a hidden one
+    for path, access in private.items():
+        if not any(path.is_relative_to(shown) for shown in agent.writable):
+            yield path, access

@@ -4,18 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import structlog
-
 from orchestrator.agents.claude_folder import SharedLogin
-from orchestrator.agents.drivers import ClaudeDriver, CommandDriver, Driver, Launch
-from orchestrator.agents.installation import find_claude
+from orchestrator.agents.drivers import ClaudeDriver, CommandDriver, Driver, Launch, inherited
+from orchestrator.agents.installation import Installation
 from orchestrator.core.decide.obligations import agent_run_folder
 from orchestrator.core.events import commands as do
 from orchestrator.core.task.budget import usd_left
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.daemon.isolation import Isolation
-from orchestrator.errors import OrchestratorError
 from orchestrator.pipelines.role import Role, Tier, model_of
 from orchestrator.processes.spec import Limits
 from orchestrator.settings import Settings
@@ -23,18 +20,18 @@ from orchestrator.settings_sections import GraceSettings
 from orchestrator.storage.task_files import CLI_STATE, TaskFiles
 from orchestrator.workspaces.evaluation.judge import Judge
 
-log = structlog.get_logger()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchConfig:
     """What runs are started with; `role` returns a role as it is declared now.
 
     `provided` returns the variables that people gave a task, `masked` the values to hide in the output of its runs.
-    `login` is the one that sandboxed agents share; None if they use the user's.
+    `login` is the one that sandboxed agents share; None if they use the user's. `installation` is looked at before each
+    agent; there is none for a program that is not claude.
     """
 
     driver: Driver
+    installation: Installation | None = None
     judge: Judge
     role: Callable[[str], Role]
     provided: Callable[[Task], Mapping[str, str]]
@@ -91,18 +88,22 @@ def limits_of(orphan_after: float, graces: GraceSettings) -> Limits:
     return Limits(orphan_after=orphan_after, eof_grace=eof, term_grace=graces.term, kill_grace=graces.kill)
 
 
-def driver_of(settings: Settings, base_env: Mapping[str, str]) -> Driver:
-    """Return the driver of agents. If claude is not found, every launch fails, but not the daemon."""
+def installation_of(settings: Settings, base_env: Mapping[str, str]) -> Installation | None:
+    """Return the claude that agents are started with; None for another program."""
+    agent = settings.agent
+    if agent.driver == "command":
+        return None
+    env = inherited(base_env, agent.pass_env) | dict(agent.env)
+    return Installation(agent.executable, base_env.get("PATH"), env, allow_newer=agent.allow_newer)
+
+
+def driver_of(settings: Settings) -> Driver:
+    """Return the driver of agents."""
     agent = settings.agent
     if agent.driver == "command":
         return CommandDriver(argv=agent.command, pass_env=agent.pass_env, env=agent.env)
-    try:
-        executable = find_claude(agent.executable, base_env.get("PATH"))
-    except OrchestratorError as error:
-        log.warning("claude_not_found", reason=str(error))
-        executable = Path(agent.executable or "claude")
     return ClaudeDriver(
-        executable=executable,
+        executable=Path(agent.executable or "claude"),
         model=agent.model or None,
         permission_mode=agent.permission_mode,
         mcp_config=agent.mcp_config,

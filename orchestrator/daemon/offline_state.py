@@ -39,9 +39,10 @@ from orchestrator.core.task.failures import KEPT
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
+from orchestrator.daemon.services.records import masked_object
 from orchestrator.daemon.task_factory import TICKET_FILE, accepted_pipeline
 from orchestrator.errors import OrchestratorError
-from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.codec import Json, JsonObject, stamp
 from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
 from orchestrator.pipelines.families.tickets.standalone_state import (
     InitialState,
@@ -50,8 +51,10 @@ from orchestrator.pipelines.families.tickets.standalone_state import (
     manual,
     task_from,
     with_changes,
+    with_check,
 )
 from orchestrator.redaction.display import escape_text
+from orchestrator.redaction.rules import Redactor, Result, Scan
 from orchestrator.storage.journal import NAME as JOURNAL
 from orchestrator.storage.state_document import shown_failure, to_document
 from orchestrator.storage.store import FolderStore
@@ -63,6 +66,7 @@ STATE, LOCK, OLDER = "state.json", ".state.lock", "failures.jsonl"
 OURS = ".coding-agent"
 """The original system's own folder in a repository, which nobody commits."""
 MOST_UNCOMMITTED = 200
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 
 
@@ -96,7 +100,10 @@ class StandaloneWorkspace:
     by: str
 
     def init(self, beginning: InitialState) -> JsonObject:
-        """Begin a workspace. Raises OperationRefused (STATE_EXISTS), NoWorkspace and OSError."""
+        """Begin a workspace. Raises OperationRefused (STATE_EXISTS, MALFORMED), NoWorkspace and OSError."""
+        if not _KEY.fullmatch(beginning.ticket_id):
+            advice = f"{beginning.ticket_id!r:.80} is no ticket key; write it like ABC-123, or leave it out"
+            raise OperationRefused(Refusal.MALFORMED, {"ticket_id": beginning.ticket_id, "problem": advice}, advice)
         pipeline = self._pipeline(beginning.variant)
         make_private(self.folder / "logs")
         path = self.folder / STATE
@@ -107,6 +114,32 @@ class StandaloneWorkspace:
             document = initial(beginning, pipeline.start, str(self.folder), self.now())
             self._write(document)
         return {"path": str(path), "state": document}
+
+    def scan(self, redactor: Redactor) -> JsonObject:
+        """Search ticket.json for secrets, mask them there, and record the result in the state.
+
+        Raises NoWorkspace, UnreadableState and OSError.
+        """
+        with self._locked():
+            document, _, _ = self._read()
+            path, scans = self.folder / TICKET_FILE, list[Scan]()
+            ticket = parsed(read_file(path) or b"")
+            if ticket is None:
+                raise NoWorkspace(f"{path} is no JSON object; write the ticket there first")
+
+            def mask(text: str) -> str:
+                scans.append(redactor.scan(text))
+                return scans[-1].text
+
+            clean = masked_object(ticket, mask)
+            blocked = any(scan.result is Result.BLOCKED for scan in scans)
+            count = sum(len(scan.redacted) for scan in scans)
+            result = Result.BLOCKED if blocked else Result.REDACTED if count else Result.CLEAN
+            if result is Result.REDACTED:
+                write_atomically(path, orjson.dumps(clean, option=orjson.OPT_INDENT_2) + b"\n")
+            check: JsonObject = {"result": result.value, "redacted_count": count, "scanned_at": stamp(self.now())}
+            self._write(with_check(document, check))
+        return {"ok": not blocked, "sensitive_check": check}
 
     def get(self) -> JsonObject:
         """Return the current state. Raises NoWorkspace and UnreadableState."""

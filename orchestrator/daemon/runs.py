@@ -18,6 +18,7 @@ from orchestrator.core.decide.obligations import agent_run_folder
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import Asked
+from orchestrator.core.schedule.trouble import Trouble, TroubleKind
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.task import Task
@@ -84,14 +85,23 @@ class RunExecutor:
     async def start_agent(self, task: Task, command: do.StartAgent) -> None:
         """Start an agent in a role; do nothing if that attempt began before.
 
-        An agent that resumes a session finds in its outbox what the session left in the previous one.
+        An agent that resumes a session finds in its outbox what the session left in the previous one. If the program of
+        agents is not fit for use, that is reported instead; then the task is paused, and the command given again later.
         """
         folder = self._files.run_folder(task.id, agent_run_folder(command.attempt))
+        executable = None
+        if self.launching.installation is not None and not has_begun(folder):
+            try:
+                executable = await asyncio.to_thread(self.launching.installation.usable)
+            except OrchestratorError as error:
+                self._inbox.report_agents(Trouble(kind=TroubleKind.INSTALLATION, reason=str(error)))
+                return
         outbox = make_private(folder / "out")
         if command.resume and not has_begun(folder):
             import_files(folder.with_name(str(command.attempt - 1)) / "out", ("*",), outbox)
         word = "" if has_begun(folder) else issue_token(folder)
         order = await asyncio.to_thread(order_of, self.launching, task, command, self._files, word)
+        order = replace(order, executable=executable)
         process = self.launching.driver.launch(order)
         await asyncio.to_thread(process.prepare)
         isolation = self.launching.isolation

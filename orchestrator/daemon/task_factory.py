@@ -28,7 +28,7 @@ from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import parsed, read_file
-from orchestrator.formats.table import definition_error, nearest
+from orchestrator.formats.table import DefinitionError, definition_error, nearest
 from orchestrator.integrations.tickets.text.redaction import (
     RedactedTicket,
     RedactionBlocked,
@@ -48,8 +48,8 @@ from orchestrator.workspaces.repository import inspect_repository, require_writa
 
 LONGEST_TITLE = 200
 TICKET_FILE, PARSED_FILE, PIPELINE_FILE = "ticket.json", "ticket-parsed.json", "pipeline.toml"
-KEPT_PIPELINES = 1024
-"""Pipelines of tasks that are cached; with more live tasks, files are read again."""
+KEPT_PIPELINES, KEPT_TEXTS = 1024, 64
+"""Pipelines of tasks that are cached, and those among them that differ; with more live tasks, files are read again."""
 
 _KEY = re.compile(r"[A-Z][A-Z0-9_]{0,30}-[0-9]{1,12}")
 _NOT_REF_SAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -123,7 +123,7 @@ class TaskFactory:
             require_writable(git, _branch(pipeline, ticket or "LOCAL", "TASK", kind))
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
         if objection := self.objection(pipeline, checks):
-            raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
+            raise SubmissionRefused(f"{objection}; see `orchestrator help security`, or allow the network")
         task_id, key = self._new_id(ticket, now)
         task = Task(
             id=task_id,
@@ -266,7 +266,15 @@ def accepted_pipeline(files: TaskFiles, task_id: str, digest: str) -> Pipeline:
     text = read_declared(path)
     if digest and _digest(text) != digest:
         raise definition_error(path, "this is not the pipeline that was accepted with the ticket; restore the file")
-    return parse_pipeline(text, str(path))
+    try:
+        return replace(_parsed(text), source=str(path))
+    except DefinitionError:
+        return parse_pipeline(text, str(path))  # for its messages, which name the file
+
+
+@lru_cache(maxsize=KEPT_TEXTS)
+def _parsed(text: str) -> Pipeline:
+    return parse_pipeline(text, PIPELINE_FILE)
 
 
 def digest_of(pipeline: Pipeline) -> str:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import stat
 from contextlib import suppress
+from hmac import compare_digest
 from pathlib import Path
 from pwd import getpwuid
 
@@ -98,52 +99,53 @@ def read_beginning(path: str, size: int) -> bytes:
         os.close(descriptor)
 
 
-def sealed(document: dict[str, Json], *, below: str = "") -> bytes:
-    """Return a document as it is written, with a checksum at its end.
+def sealed(document: dict[str, Json], *, below: str = "", key: bytes = b"") -> bytes:
+    """Return a document as it is written, with a checksum at its end; with a `key`, only who has it can make that.
 
     With `below`, the part above that key gets a checksum of its own, just before the key.
     """
     body = orjson.dumps(document, option=orjson.OPT_INDENT_2)[:-2]
-    top, key, rest = body.partition(_key(below)) if below else (body, b"", b"")
-    if key:
-        body = top + _TOP_SEAL + _checksum(top) + b'"' + key + rest
-    return body + _SEAL + _checksum(body) + _END
+    top, name, rest = body.partition(_name(below)) if below else (body, b"", b"")
+    if name:
+        body = top + _TOP_SEAL + _checksum(top, key) + b'"' + name + rest
+    return body + _SEAL + _checksum(body, key) + _END
 
 
-def unsealed(content: bytes, *, before: str = "") -> dict[str, Json] | None:
-    """Return a document that `sealed` wrote, or None if a single byte of it differs.
+def unsealed(content: bytes, *, before: str = "", key: bytes = b"") -> dict[str, Json] | None:
+    """Return a document that `sealed` wrote with the same key, or None if a single byte of it differs.
 
     With `before`, return only the part above that key: the checksum covers the whole, but only the part is decoded,
     which takes half the time.
     """
     body, _, seal = content.rpartition(_SEAL)
-    if seal != _checksum(body) + _END:
+    if not compare_digest(seal, _checksum(body, key) + _END):
         return None
     if before:
-        body = body.partition(_key(before))[0]
+        body = body.partition(_name(before))[0]
     document = parsed(body + b"}")
     if document is not None:
         document.pop(_TOP_SEAL_KEY, None)
     return document
 
 
-def unsealed_top(beginning: bytes, *, below: str) -> dict[str, Json] | None:
-    """Return the part above a key, from the beginning of a document that was sealed with `below`.
+def unsealed_top(beginning: bytes, *, below: str, key: bytes = b"") -> dict[str, Json] | None:
+    """Return the part above a name, from the beginning of a document that was sealed with `below` and this key.
 
     None if a byte of it differs from what was written, it has no such checksum, or the key is further down.
     """
-    top, _, _ = beginning.partition(_key(below))
+    top, _, _ = beginning.partition(_name(below))
     top, _, seal = top.rpartition(_TOP_SEAL)
-    return parsed(top + b"}") if seal == _checksum(top) + b'"' else None
+    return parsed(top + b"}") if compare_digest(seal, _checksum(top, key) + b'"') else None
 
 
-def _key(name: str) -> bytes:
+def _name(name: str) -> bytes:
     """Return how a key of a document begins; only one at the top has so few spaces before it."""
     return f',\n  "{name}": '.encode()
 
 
-def _checksum(content: bytes) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode()
+def _checksum(content: bytes, key: bytes) -> bytes:
+    found = hashlib.blake2b(content, key=key, digest_size=32) if key else hashlib.sha256(content)
+    return found.hexdigest().encode()
 
 
 def parsed(content: bytes) -> dict[str, Json] | None:

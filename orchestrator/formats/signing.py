@@ -7,9 +7,8 @@ content was not written by an agent or a check. Without sandboxes a program of t
 import os
 import secrets
 from contextlib import suppress
-from functools import cached_property
+from functools import lru_cache
 from hashlib import blake2b
-from hmac import compare_digest
 from pathlib import Path
 
 from orchestrator.formats.files import read_file
@@ -18,33 +17,30 @@ FILE = "signing.key"
 KEY_BYTES = 32
 
 
-class SigningKey:
-    """The key of one data folder, read or created when it is first needed. Raises OSError then."""
+def signing_key(data_dir: Path | str, purpose: str) -> bytes:
+    """Return the key of a data folder for one purpose alone: it tells nothing of others. Raises OSError.
 
-    def __init__(self, data_dir: Path) -> None:
-        self._path = data_dir / FILE
-
-    def sign(self, content: bytes) -> str:
-        """Return the signature of a content, in hexadecimal."""
-        return blake2b(content, key=self._key, digest_size=KEY_BYTES).hexdigest()
-
-    def is_signed(self, content: bytes, signature: str) -> bool:
-        """Return whether this is the content's signature."""
-        return compare_digest(self.sign(content).encode(), signature.encode("utf-8", "replace"))
-
-    def derived(self, purpose: str) -> str:
-        """Return a key for one purpose alone, in hexadecimal: it tells nothing of this one or of others."""
-        return self.sign(b"key for\0" + purpose.encode("utf-8", "surrogateescape"))
-
-    @cached_property
-    def _key(self) -> bytes:
-        """The key; one that is damaged is replaced, and then nothing signed before is recognised."""
-        while len(key := read_file(self._path) or b"") != KEY_BYTES:
-            _create(self._path, replace=key != b"")
-        return key
+    It is created when there is none. A damaged one is replaced, and then nothing signed before is recognised.
+    """
+    path = f"{data_dir}/{FILE}"
+    try:
+        found = os.stat(path)  # noqa: PTH116  (for each of ten thousand tasks at a start)
+    except FileNotFoundError:
+        _create(Path(path))
+        found = os.stat(path)  # noqa: PTH116
+    key = _content(path, found.st_ino, found.st_mtime_ns)
+    return blake2b(purpose.encode("utf-8", "surrogateescape"), key=key, digest_size=KEY_BYTES).digest()
 
 
-def _create(path: Path, *, replace: bool) -> None:
+@lru_cache(maxsize=16)
+def _content(path: str, _inode: int, _changed: int) -> bytes:
+    """Return what a key file holds, read once for as long as it is the same file."""
+    while len(key := read_file(Path(path)) or b"") != KEY_BYTES:
+        _create(Path(path), replace=key != b"")
+    return key
+
+
+def _create(path: Path, *, replace: bool = False) -> None:
     """Write a new key so that, of two processes that do so at once, both read the same one afterwards."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -177,7 +177,13 @@ def what_to_do(kind: NoticeKind, task_id: str) -> str:
             return f"orchestrator show {task_id}"
         case NoticeKind.QUESTION_ASKED:
             return f"orchestrator answer {task_id}"
-        case NoticeKind.DEPENDENCY_ASKED | NoticeKind.LIMIT_REACHED | NoticeKind.LOGIN_MISSING | NoticeKind.REMINDER:
+        case (
+            NoticeKind.DEPENDENCY_ASKED
+            | NoticeKind.LIMIT_REACHED
+            | NoticeKind.LOGIN_MISSING
+            | NoticeKind.INSTALLATION_BROKEN
+            | NoticeKind.REMINDER
+        ):
             return f"orchestrator why {task_id}"
         case NoticeKind.BLOCKED | NoticeKind.FAILED:
             return f"orchestrator logs {task_id}"

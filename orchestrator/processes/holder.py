@@ -43,7 +43,7 @@ import time
 from _ctypes import call_function, dlopen, dlsym  # the C half: `ctypes` takes another 3 ms
 
 from orchestrator.processes import cgroup, files, holder_files, tree
-from orchestrator.processes.launch import IGNORED, code_and_signal, launch, mark, wake_on_children
+from orchestrator.processes.launch import IGNORED, code_and_signal, launch, set_apart, wake_on_children
 from orchestrator.processes.masking import Mask
 from orchestrator.processes.pumps import InputPump, OutputPump
 
@@ -373,10 +373,10 @@ def main(folder: str) -> None:
     os.set_inheritable(files.LOCK_FD, False)
     os.set_inheritable(files.CONTROL_FD, False)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    mark(folder)
     os.chdir(folder)
     spec: files.Spec = files.decode(files.read(files.SPEC))  # type: ignore[assignment]  # the daemon writes what Spec says
     given = handed_over()
+    set_apart(folder, is_wrapped=bool(spec["wrap"]))
     holder = Holder(spec, given)
     try:
         holder.serve()

@@ -5,7 +5,10 @@ run's limit of file locks, or is in the run's control group. The holder is recog
 the journal says of it, so that a run is found although an agent moved its folder.
 """
 
+import socket
+import struct
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -17,6 +20,11 @@ from orchestrator.processes import files
 from orchestrator.processes.cgroup import PREFIX, Cgroup, name_of, own_place, recorded
 from orchestrator.processes.spec import BOOT, MARKER, Activity, PidRecord, Usage
 
+NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
+REQUEST_DUMP, DUMP_DONE, DUMP_FAILED = 0x301, 3, 2
+WANTS_INFO, ESTABLISHED, TCP_INFO = 1 << 1, 1 << 1, 2
+HEADER, INODE_AT, ATTRIBUTES_AT, BYTES_RECEIVED_AT = struct.Struct("=IHHII"), 68, 72, 128
+"""From linux/inet_diag.h and linux/tcp.h: a dump of TCP sockets, and where each message has what is read of it."""
 SWEEP_LIMIT = 2.0  # seconds
 SWEEP_PAUSE = 0.01
 SANDBOX = "bwrap"
@@ -75,7 +83,7 @@ def usage_of(folder: Path) -> Usage:
 
 def activity_of(folder: Path) -> Activity:
     """Return what the run's tree has done so far, without its holder and its sandbox; nothing if it is gone."""
-    pids, cpu, io, wakes = set(), 0.0, 0, 0
+    pids, cpu, io, wakes, inodes = set(), 0.0, 0, 0, set[int]()
     tree = tree_of(folder)
     for process in tree[1:]:
         try:
@@ -88,7 +96,62 @@ def activity_of(folder: Path) -> Activity:
         cpu += times.user + times.system + times.children_user + times.children_system
         io += counted.read_chars + counted.write_chars
         wakes += switches.voluntary
-    return Activity(pids=frozenset(pids), cpu_seconds=cpu, io_bytes=io, wakes=wakes)
+        inodes |= _sockets_of(process.pid)
+    received = bytes_received() if inodes else {}
+    heard = sum(received.get(inode, 0) for inode in inodes)
+    return Activity(pids=frozenset(pids), cpu_seconds=cpu, io_bytes=io, wakes=wakes, received=heard)
+
+
+def _sockets_of(pid: int) -> set[int]:
+    """Return the inodes of a process's sockets."""
+    found = set()
+    with suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                kind, _, inode = str(descriptor.readlink()).partition(":[")
+                if kind == "socket":
+                    found.add(int(inode.rstrip("]")))
+    return found
+
+
+def bytes_received() -> Mapping[int, int]:
+    """Return how many bytes each TCP connection of this network namespace has received, by the inode of its socket.
+
+    It is empty where the kernel does not say; then other signs of life have to do.
+    """
+    found: dict[int, int] = {}
+    with suppress(OSError), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as kernel:
+        kernel.settimeout(1.0)
+        for family in (socket.AF_INET, socket.AF_INET6):
+            wanted = struct.pack("=BBBxI48x", family, socket.IPPROTO_TCP, WANTS_INFO, ESTABLISHED)
+            head = HEADER.pack(HEADER.size + len(wanted), SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, 1, 0)
+            kernel.send(head + wanted)
+            found.update(_connections(kernel))
+    return found
+
+
+def _connections(kernel: socket.socket) -> Iterator[tuple[int, int]]:
+    """Yield the inode of every connection in a dump, and the bytes that it has received."""
+    while True:
+        data = memoryview(kernel.recv(1 << 16))
+        while len(data) >= HEADER.size:
+            length, kind, *_ = HEADER.unpack_from(data)
+            if kind in (DUMP_DONE, DUMP_FAILED) or length < HEADER.size:
+                return
+            yield from _connection(data[HEADER.size : length])
+            data = data[(length + 3) & ~3 :]
+
+
+def _connection(message: memoryview) -> Iterator[tuple[int, int]]:
+    """Yield the inode and the received bytes of one connection, if the message has them."""
+    at = ATTRIBUTES_AT
+    while at + 4 <= len(message):
+        length, kind = struct.unpack_from("=HH", message, at)
+        if kind == TCP_INFO and length >= 4 + BYTES_RECEIVED_AT + 8:
+            (inode,) = struct.unpack_from("=I", message, INODE_AT)
+            (received,) = struct.unpack_from("=Q", message, at + 4 + BYTES_RECEIVED_AT)
+            yield inode, received
+        at += max(4, (length + 3) & ~3)
 
 
 def _is_sandbox(process: psutil.Process, *, holder: psutil.Process) -> bool:

@@ -20,7 +20,7 @@ from secrets import token_hex
 import structlog
 
 import orchestrator
-from orchestrator.formats.signing import SigningKey
+from orchestrator.formats.signing import signing_key
 from orchestrator.processes import files
 from orchestrator.processes.doorbell import Doorbell, make_fifo
 from orchestrator.processes.process_stats import cgroup_of, has_processes, kill_run, remove_abandoned_groups, usage_of
@@ -54,6 +54,7 @@ log = structlog.get_logger()
 SWEEP_EVERY = 1.0  # seconds
 ANSWER_LIMIT = 10.0  # seconds; a freeze takes two at most
 LOOK_AGAIN = 0.1  # seconds between looks while an answer is awaited and no bell rings
+REPEAT_AFTER = 1.0  # seconds until a request is repeated whose answer a freeze of the holder's own may have replaced
 FREE_DESCRIPTORS = 10  # above the descriptors that a holder gets
 PYTHON = (sys.executable, "-I", "-S", "-c")
 FOR_HOLDERS = frozenset({"LANG", "LD_LIBRARY_PATH"})
@@ -75,7 +76,7 @@ class Runs:
 
     def __init__(self, *, data_dir: Path) -> None:
         """Creates the doorbell and the `alive` file, nothing else."""
-        self._data_dir, self._key = data_dir.absolute(), SigningKey(data_dir)
+        self._data_dir = data_dir.absolute()
         self._doorbell = Doorbell(self._data_dir)
         self._watched: dict[Path, _Watched] = {}
         self._labels: dict[str, Path] = {}
@@ -204,7 +205,7 @@ class Runs:
 
     def _exit_key(self, folder: Path) -> str:
         """Return the key of this run alone; it is the same after the data folder was moved."""
-        return self._key.derived(f"exit of {os.path.relpath(folder, self._data_dir)}")
+        return signing_key(self._data_dir, f"exit of {os.path.relpath(folder, self._data_dir)}").hex()
 
     def _end_unheld(self, folder: Path, holder: str) -> None:
         """Kill every process of a run that its holder does not end: it may be stopped, or not hear of requests."""
@@ -278,13 +279,18 @@ class Runs:
             if request is None:
                 raise RunGone(folder, verb)
             answers: list[Status] = []
+            repeat_at = time.monotonic() + REPEAT_AFTER
 
             def is_answered() -> bool:
+                nonlocal repeat_at
                 status = status_of(folder)
                 if status is not None and status.request == request:
                     answers.append(status)
                 elif not is_alive(folder):
                     raise RunGone(folder, verb)
+                elif status is not None and status.request == files.BY_ORPHAN and time.monotonic() > repeat_at:
+                    self._request(folder, verb, request)
+                    repeat_at = time.monotonic() + REPEAT_AFTER
                 return bool(answers)
 
             await self._until(folder, watched, verb, is_answered)
@@ -302,9 +308,9 @@ class Runs:
             await watched.bell.wait()
             timer.cancel()
 
-    def _request(self, folder: Path, verb: str) -> str | None:
-        """Write a request for the holder; return its id, or None if no holder is there to read it."""
-        request = token_hex(8)
+    def _request(self, folder: Path, verb: str, request: str = "") -> str | None:
+        """Write a request for the holder, or repeat one; return its id, or None if no holder is there to read it."""
+        request = request or token_hex(8)
         try:
             control = os.open(folder / files.CONTROL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:  # ENXIO: nobody reads it any more

@@ -207,11 +207,12 @@ class Usage:
 class Activity:
     """What the processes below a holder have done so far; bytes are those of read(2) and write(2), on any descriptor.
 
-    `wakes` counts how often their main threads had waited for something. Sums fall when a process ends, so any
-    difference between two of them means activity.
+    `wakes` counts how often their main threads had waited for something, `received` the bytes of their TCP connections.
+    Sums fall when a process or a connection ends, so any difference between two of them means activity.
     """
 
     pids: frozenset[int]
     cpu_seconds: float
     io_bytes: int
     wakes: int
+    received: int = 0

@@ -35,6 +35,7 @@ class PeerProtocol(H11Protocol):
         peer: socket.socket = transport.get_extra_info("socket")
         pid, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         self.client = (str(uid), pid)
+        self.app_state = {**self.app_state, "abort": transport.abort}
 
 
 class PeerAuthMiddleware:

@@ -9,7 +9,7 @@ from typing import cast
 from orchestrator.core.task.checkpoint import Checkpoint, superseded_checkpoints
 from orchestrator.formats.codec import Json, JsonObject, from_json, to_json
 from orchestrator.formats.files import make_private, read_file, sealed, unsealed, write_atomically
-from orchestrator.storage.journal import CHECKPOINTS, checkpoints
+from orchestrator.storage.journal import CHECKPOINTS, checkpoints, seal_key
 from orchestrator.storage.records import NoSuchCheckpoint
 
 BELOW = "journal_bytes"
@@ -42,14 +42,14 @@ def found(folder: Path, number: int) -> Checkpoint:
 def pin(folder: Path, number: int, *, pinned: bool) -> Checkpoint:
     """Keep a checkpoint for good, or no longer than the others. Raises NoSuchCheckpoint and OSError."""
     checkpoint = found(folder, number)
-    whole = unsealed(read_file(_path(folder, number)) or b"") or {}
+    whole = _unsealed(_path(folder, number)) or {}
     return _put(folder, checkpoint, pinned, {name: whole[name] for name in (BELOW, "state") if name in whole})
 
 
 def _put(folder: Path, checkpoint: Checkpoint, pinned: bool, rest: JsonObject) -> Checkpoint:
     document = cast(JsonObject, to_json(checkpoint)) | {"pinned": pinned}
     make_private(folder / CHECKPOINTS)
-    write_atomically(_path(folder, checkpoint.number), sealed({**document, **rest}))
+    write_atomically(_path(folder, checkpoint.number), sealed({**document, **rest}, key=seal_key(folder)))
     return from_json(Checkpoint, document)
 
 
@@ -60,7 +60,13 @@ def _path(folder: Path, number: int) -> Path:
 def _read(path: Path) -> Checkpoint | None:
     """Return a checkpoint without its state; None if the file is missing, damaged, or not a checkpoint."""
     try:
-        document: Json = unsealed(read_file(path) or b"", before=BELOW)
+        document: Json = _unsealed(path, before=BELOW)
         return from_json(Checkpoint, document)
     except (OSError, TypeError, ValueError):
         return None
+
+
+def _unsealed(path: Path, before: str = "") -> JsonObject | None:
+    """Return what a checkpoint says, also one that an earlier version sealed without a key."""
+    content = read_file(path) or b""
+    return unsealed(content, before=before, key=seal_key(path.parent.parent)) or unsealed(content, before=before)

@@ -18,8 +18,8 @@ from orchestrator.storage.journal import NAME
 from orchestrator.storage.records import Cursor, EventGap, EventRecord, Events
 from orchestrator.storage.task_files import FolderTaskFiles
 
-BLOCK = 64 * 1024
-"""Bytes of a journal that are read at once; a longer line takes more."""
+BLOCK = 32 * 1024
+"""Bytes of journals that are read at once; a longer line takes more."""
 
 
 class FolderEventLog:
@@ -27,13 +27,15 @@ class FolderEventLog:
 
     def __init__(self, data_dir: Path, files: FolderTaskFiles) -> None:
         self._index, self._files = EventIndex(data_dir, files.root), files
+        self.written = 0
 
     @property
     def last(self) -> int:
         return self._index.last
 
-    def append(self, task: Task, event: Event, end: int) -> None:
-        """Number a decision whose line in the task's journal is on disk and ends at byte `end`."""
+    def append(self, task: Task, event: Event, end: int, size: int) -> None:
+        """Number a decision whose line of `size` bytes in the task's journal is on disk and ends at byte `end`."""
+        self.written += size
         self._index.add(stamp(event.at), task.id, task.seq, end)
 
     def flush(self) -> None:
@@ -53,12 +55,17 @@ class FolderEventLog:
             return [gap], self._index.after(last)
         entries, cursor = self._index.read(cursor)
         found: list[EventRecord | EventGap] = []
+        size = 0
         for entry in entries:
+            if size >= BLOCK:
+                return found, self._index.after(number)
             if entry.number != number + 1:
                 reason = f"the index has lost the events from {number + 1} on"
                 found.append(EventGap(number=entry.number - 1, reason=reason))
             number = entry.number
-            found.append(self._decision(entry))
+            decision, length = self._decision(entry)
+            found.append(decision)
+            size += length
         return found, cursor
 
     def read_task(self, task_id: str, cursor: Cursor) -> Events:
@@ -71,11 +78,17 @@ class FolderEventLog:
                 number = one.number
         return found, Cursor(number=number, at=at)
 
-    def _decision(self, entry: IndexEntry) -> EventRecord | EventGap:
-        line = parsed(_line_ending_at(self._files.root / entry.task / NAME, entry.end))
+    def _decision(self, entry: IndexEntry) -> tuple[EventRecord | EventGap, int]:
+        """Return a decision, and how many bytes its line has."""
+        raw = _line_ending_at(self._files.root / entry.task / NAME, entry.end)
+        line = parsed(raw)
+        if line is None and not self._files.path_of(entry.task).exists():
+            reason = f"{entry.task} was deleted, and its events with it"
+            return EventGap(number=entry.number, reason=reason, deleted=True), 0
         if line is None or (line.get("task_id"), line.get("seq")) != (entry.task, entry.seq):
-            return EventGap(number=entry.number, reason=f"the journal of {entry.task} has lost decision {entry.seq}")
-        return EventRecord(number=entry.number, line=line)
+            gap = EventGap(number=entry.number, reason=f"the journal of {entry.task} has lost decision {entry.seq}")
+            return gap, len(raw)
+        return EventRecord(number=entry.number, line=line), len(raw)
 
 
 def _numbered(task_id: str, line: JsonObject | None, expected: int) -> Iterator[EventRecord | EventGap]:

@@ -19,6 +19,7 @@ from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json, JsonObject, stamp, to_json
 from orchestrator.formats.files import parsed, read_file, unsealed, write_atomically
 from orchestrator.formats.patch import Operation, applied
+from orchestrator.formats.signing import signing_key
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.records import StoreError
 
@@ -41,7 +42,8 @@ class TaskFolderGone(StoreError):
 
 
 class Journal:
-    """A task's journal while decisions are appended to it; `end` is where its last whole line ends, in bytes.
+    """A task's journal while decisions are appended to it; `end` is where its last whole line ends, in bytes, and
+    `last` the size of the line that was appended last.
 
     Opened with an `end`, anything beyond it is cut off; without one, a new journal is created. Raises StoreError if
     there is one already, and OSError. The file is open only while a line is written: a daemon may have thousands of
@@ -50,6 +52,7 @@ class Journal:
 
     def __init__(self, folder: Path, end: int = 0) -> None:
         self.folder, self.end, self._path = folder, end, folder / NAME
+        self.last = 0
         try:
             descriptor = os.open(self._path, _FLAGS if end else _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -80,6 +83,7 @@ class Journal:
         finally:
             os.close(descriptor)
         self.end += len(content)
+        self.last = len(content)
 
     def _opened(self) -> int:
         try:
@@ -179,7 +183,7 @@ def replay(folder: Path) -> Replayed:
     than the checkpoint knows.
     """
     for path in checkpoints(folder):
-        kept = unsealed(read_file(path) or b"")
+        kept = unsealed(read_file(path) or b"", key=seal_key(folder))
         if kept is not None and (state := cast(JsonObject, kept["state"])).get("task_id") == folder.name:
             covered = cast(int, kept["journal_bytes"])
             if (size := _size(folder / NAME)) < covered:
@@ -233,6 +237,12 @@ def recovered_line(task_id: str, document: JsonObject, at: str) -> JsonObject:
 def checkpoints(folder: Path) -> list[Path]:
     """Return the files of a task's checkpoints, newest first."""
     return sorted((folder / CHECKPOINTS).glob("[0-9]*.json"), reverse=True)
+
+
+def seal_key(folder: Path | str) -> bytes:
+    """Return the key that seals the states of the task of this folder. Raises OSError."""
+    tasks, name = os.path.split(folder)
+    return signing_key(os.path.dirname(tasks), f"states of {name}")  # noqa: PTH120  (for ten thousand tasks at a start)
 
 
 def lines(folder: Path) -> Iterator[JsonObject]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.core.task.budget import Spending
-from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.redaction.display import escape_text
@@ -71,6 +71,7 @@ class TaskSummary:
     repo: str
     created_at: str
     updated_at: str
+    priority: Priority | None = None
     running: bool = False
     spent: Mapping[str, Spending] = field(default_factory=dict)
     files: frozenset[str] = frozenset()
@@ -92,6 +93,7 @@ def summary_of(task: Task) -> TaskSummary:
         repo=task.source.repo,
         created_at=stamp(task.timing.created_at),
         updated_at=stamp(task.updated_at),
+        priority=task.schedule.priority,
         running=task.run is not None or bool(task.notices),
         spent=task.spending.by_day,
     )
@@ -147,10 +149,11 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventGap:
-    """Events up to `number` that cannot be read, and why."""
+    """Events up to `number` that cannot be read, and why; `deleted` if they went with their deleted task."""
 
     number: int
     reason: str
+    deleted: bool = False
 
 
 Events = tuple[list[EventRecord | EventGap], Cursor]

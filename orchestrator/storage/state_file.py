@@ -19,6 +19,7 @@ from orchestrator.formats.files import (
     write_atomically,
 )
 from orchestrator.formats.patch import difference
+from orchestrator.storage.journal import DamagedJournal, Replayed, replay, replay_from, seal_key
 from orchestrator.storage.migration import SCHEMA_VERSION, migrated
 from orchestrator.storage.records import ForeignEdit, StoreError
 
@@ -50,7 +51,9 @@ class StateFile:
 
     def replace(self, document: JsonObject, journal_bytes: int) -> None:
         """Write the file. Raises OSError; then the old one stays."""
-        content = sealed({**document, "journal_bytes": journal_bytes}, below=BELOW)
+        content = sealed({**document, "journal_bytes": journal_bytes}, below=BELOW, key=seal_key(self._folder))
+        if content == self._written and self.is_ours():
+            return
         written = write_atomically(self._path, content, durable=False)
         self._written, self._signature = content, _signature_of(written)
 
@@ -73,21 +76,67 @@ class StateFile:
 def state_of(folder: Path) -> tuple[JsonObject | None, int, bool]:
     """Return what state.json says, how many bytes of the journal it covers, and whether another program wrote it.
 
-    One of another task is as foreign.
+    One of another task is as foreign. One without a key in its seal, as earlier versions wrote it, counts if the
+    journal proves all of it.
     """
     content = read_file(folder / NAME)
     if content is None:
         return None, 0, True
     if not content.strip(b"\0"):
         return None, 0, False  # never written, or its blocks never reached the disk
-    document = unsealed(content)
+    document, is_signed = unsealed(content, key=seal_key(folder)), True
+    if document is None:
+        document, is_signed = unsealed(content), False
     if document is None:
         document = parsed(content)
         require_known(folder / NAME, document or {})
         return document, 0, True
     require_known(folder / NAME, document)
     covered = cast(int, document.pop("journal_bytes"))
-    return document, covered, document.get("task_id") != folder.name
+    is_own = document.get("task_id") == folder.name
+    return document, covered, not (is_own and (is_signed or agrees(folder, document, covered)))
+
+
+def state_and_journal(folder: Path) -> tuple[Replayed, JsonObject | None, bool]:
+    """Return what a task's files add up to, what state.json says, and whether that is set aside.
+
+    It is if another program wrote it, or if the journal, which is believed first, is whole and contradicts it. Raises
+    StoreError.
+    """
+    state, covered, foreign = state_of(folder)
+    if state is None or foreign:
+        return replay(folder), state, foreign
+    if agrees(folder, state, covered) is False:
+        return replay_from(folder, {}, 0), state, True
+    return _best(folder, state, covered), state, False
+
+
+def agrees(folder: Path, state: JsonObject, covered: int) -> bool | None:
+    """Return whether the journal, read from its first line on, adds up to this state; None if it is not whole.
+
+    Telemetry is not in the journal, and paths differ in a data folder that was moved.
+    """
+    try:
+        continued, alone = replay_from(folder, state, covered), replay_from(folder, {}, 0)
+    except StoreError:
+        return None
+    if continued.is_short or continued.is_damaged or alone.is_damaged:
+        return None
+    ours, truth = continued.document, alone.document
+    was_moved = ours.get("workspace_dir") != truth.get("workspace_dir")
+    ignored = {"agent", "workspace_dir", "worktree"} if was_moved else {"agent"}
+    return all(ours.get(name) == truth.get(name) for name in (ours.keys() | truth.keys()) - ignored)
+
+
+def renew_seal(folder: Path) -> None:
+    """Seal a state.json that an earlier version wrote with the key, if the journal proves it. Raises OSError."""
+    document = unsealed(read_file(folder / NAME) or b"")
+    if document is None:
+        return
+    covered = cast(int, document.pop("journal_bytes"))
+    if agrees(folder, document, covered):
+        content = sealed({**document, "journal_bytes": covered}, below=BELOW, key=seal_key(folder))
+        write_atomically(folder / NAME, content, durable=False)
 
 
 def top_of(folder: str) -> JsonObject | None:
@@ -97,9 +146,10 @@ def top_of(folder: str) -> JsonObject | None:
     the file is damaged.
     """
     path = f"{folder}/{NAME}"
-    document = unsealed_top(read_beginning(path, LARGEST_TOP), below=BELOW)
+    key = seal_key(folder)
+    document = unsealed_top(read_beginning(path, LARGEST_TOP), below=BELOW, key=key)
     if document is None:
-        document = unsealed(read_file(Path(path)) or b"", before=BELOW)
+        document = unsealed(read_file(Path(path)) or b"", before=BELOW, key=key)
     require_known(path, document or {})
     return document and migrated(document)
 
@@ -137,3 +187,20 @@ def _signature(path: Path) -> Signature:
 
 def _signature_of(found: os.stat_result) -> Signature:
     return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _best(folder: Path, state: JsonObject, covered: int) -> Replayed:
+    """Return what has most decisions: the journal continued from the state, or the journal alone.
+
+    They differ only where the state does not belong to the journal, or part of the journal is lost.
+    """
+    try:
+        found = replay_from(folder, state, covered)
+    except DamagedJournal:
+        return replay(folder)
+    if not found.is_damaged:
+        return found
+    try:
+        return max(found, replay(folder), key=lambda one: one.seq)
+    except DamagedJournal:
+        return found

@@ -8,7 +8,8 @@ So
 
 * lines beyond it, after a crash between the two writes, are applied at load, and a torn last line is cut off;
 * a damaged or missing one is rebuilt from the journal and the newest intact checkpoint;
-* one written by another program lacks our seal: it is set aside as `state.json.foreign-<seq>` and rewritten.
+* one written by another program lacks our seal, or contradicts the journal, which counts first: it is set aside as
+  `state.json.foreign-<seq>` and rewritten.
 
 Telemetry (usage, progress, how far output was read) is written into state.json between decisions and never into the
 journal. So that a change in the journal fits both the state with telemetry and the one without, the first decision
@@ -27,9 +28,9 @@ import orjson
 import structlog
 
 from orchestrator.core.events.events import Event
+from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint
 from orchestrator.core.task.task import Task
-from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.formats.codec import JsonObject, from_json, stamp, to_json
 from orchestrator.formats.files import make_private, sync_folder, write_atomically
 from orchestrator.formats.patch import difference
@@ -39,18 +40,15 @@ from orchestrator.storage.journal import (
     NAME,
     DamagedJournal,
     Journal,
-    Replayed,
     TaskFolderGone,
     line_of,
     mend,
     recovered_line,
-    replay,
-    replay_from,
 )
 from orchestrator.storage.migration import is_current
 from orchestrator.storage.records import ForeignEdit, LoadedTask, SequenceConflict, StoreError, StoreInUse, TaskSummary
 from orchestrator.storage.state_document import from_document, to_document
-from orchestrator.storage.state_file import StateFile, changes, require_known, set_aside, state_of
+from orchestrator.storage.state_file import StateFile, changes, renew_seal, require_known, set_aside, state_and_journal
 from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.storage.task_list import require_own, summaries
 
@@ -146,7 +144,7 @@ class FolderStore:
         live.document = live.unwritten = document
         live.before_migration = None
         self._stale.add(after.id)
-        events.append(after, event, live.journal.end)
+        events.append(after, event, live.journal.end, live.journal.last)
 
     def settle(self) -> list[ForeignEdit]:
         """Replace every state.json that is behind its journal, and write the order of events: once for a burst.
@@ -217,7 +215,7 @@ class FolderStore:
 
     def summaries(self) -> Iterator[TaskSummary | StoreError]:
         """Yield every task's summary, or why there is none; only the top of an intact state.json is read."""
-        return summaries(self.files.root, lambda task_id: self.load(task_id).task)
+        return summaries(self.files.root, self._renewed)
 
     def load(self, task_id: str, *, keep_open: bool = False) -> LoadedTask:
         """Return a task from disk; with `keep_open` repair its files, so that decisions can be committed to it.
@@ -225,8 +223,7 @@ class FolderStore:
         Raises OSError and StoreError: FutureFile, DamagedJournal, or that there is no such task.
         """
         folder = self.files.path_of(task_id)
-        state, covered, foreign = state_of(folder)
-        found = replay(folder) if state is None or foreign else _best(folder, state, covered)
+        found, state, foreign = state_and_journal(folder)
         document, end = found.document, found.end
         task = _relocated(_task_from(folder, document), folder)
         require_own(task_id, task.id)
@@ -245,6 +242,13 @@ class FolderStore:
             self._renew_state(live, live.document_of(task))
         changed = changes(document, state if foreign else None)
         return LoadedTask(task=task, foreign=kept_as, changed=changed, damaged=damaged)
+
+    def _renewed(self, task_id: str) -> Task:
+        """Return a task whose state.json cannot be listed; next time it can, if an earlier version sealed it."""
+        task = self.load(task_id).task
+        if task_id not in self._open:
+            renew_seal(self.files.path_of(task_id))
+        return task
 
     def foreign_edits(self, task: Task) -> list[ForeignEdit]:
         """Set aside a state.json that another program wrote while the task is open, and write ours again."""
@@ -351,23 +355,6 @@ def _is_alive(pid: str) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _best(folder: Path, state: JsonObject, covered: int) -> Replayed:
-    """Return what has most decisions: the journal continued from the state, or the journal alone.
-
-    They differ only where the state does not belong to the journal, or part of the journal is lost.
-    """
-    try:
-        found = replay_from(folder, state, covered)
-    except DamagedJournal:
-        return replay(folder)
-    if not found.is_damaged:
-        return found
-    try:
-        return max(found, replay(folder), key=lambda one: one.seq)
-    except DamagedJournal:
-        return found
 
 
 def _task_from(folder: Path, document: JsonObject) -> Task:

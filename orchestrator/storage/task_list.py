@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from orchestrator.core.task.budget import Spending
-from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.formats.codec import JsonObject, from_json
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.records import CopiedFolder, StoreError, TaskSummary, UncommittedTask, UnreadableTask
@@ -63,6 +63,7 @@ def _summary(name: str, document: JsonObject, files: frozenset[str]) -> TaskSumm
         repo=str(document["repo"]),
         created_at=str(document["created_at"]),
         updated_at=str(document["updated_at"]),
+        priority=Priority(str(document["priority"])) if document.get("priority") else None,
         running=document.get("run") is not None or bool(document.get("notices")),
         spent=_spent(document),
         files=files,

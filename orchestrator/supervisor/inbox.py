@@ -15,6 +15,7 @@ import structlog
 
 from orchestrator.core.events.agent_events import Limit
 from orchestrator.core.events.events import Event, TaskSubmitted
+from orchestrator.core.schedule.trouble import Trouble
 from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.task import Task
 from orchestrator.errors import NotCommitted, OrchestratorError
@@ -49,6 +50,13 @@ class LimitSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentsChecked:
+    """Somebody checked whether agents can work; `trouble` says why not."""
+
+    trouble: Trouble | None
+
+
+@dataclass(frozen=True, slots=True)
 class Wakeup:
     """Nothing to decide, but something changed that admission depends on."""
 
@@ -74,7 +82,7 @@ class PendingRequest:
             self.answer.set_exception(error)
 
 
-Message = PostedEvent | Telemetry | LimitSeen | Wakeup | PendingRequest
+Message = PostedEvent | Telemetry | LimitSeen | AgentsChecked | Wakeup | PendingRequest
 
 
 class Inbox:
@@ -99,6 +107,10 @@ class Inbox:
     def record_limit(self, limit: Limit) -> None:
         """Report the state of a usage window of the account."""
         self._messages.put_nowait(LimitSeen(limit))
+
+    def report_agents(self, trouble: Trouble | None) -> None:
+        """Report whether agents can work, or why not."""
+        self._messages.put_nowait(AgentsChecked(trouble))
 
     def wake(self) -> None:
         """Make the loop run admission again."""

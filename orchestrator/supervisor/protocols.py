@@ -7,10 +7,10 @@ from typing import Protocol
 
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.events import Event
+from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint, Reason
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
-from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.storage.records import Cursor, Events, ForeignEdit, LoadedTask, StoreError, TaskSummary
 
 
@@ -24,6 +24,10 @@ class EventLog(Protocol):
     @property
     def last(self) -> int:
         """The number of the newest decision, 0 if there is none."""
+
+    @property
+    def written(self) -> int:
+        """How many bytes of decisions were committed since the store was opened."""
 
     def after(self, number: int) -> Cursor:
         """Return the cursor behind the decision of that number; a negative number counts from the end."""

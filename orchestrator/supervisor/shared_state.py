@@ -1,17 +1,18 @@
 """State shared by all tasks: usage limits of the account, spending of ended tasks, and the global pause."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import structlog
 
-from orchestrator.core.decide.turns import ACCOUNT_ERRORS
 from orchestrator.core.events.agent_events import Limit
-from orchestrator.core.events.events import Event, ResumeRequested, RetryRequested, TurnFinished, TurnOutcome
+from orchestrator.core.events.events import AgentExited, Event, ResumeRequested, RetryRequested, TurnFinished
+from orchestrator.core.schedule.trouble import CLOSED, AccountState, Breaker, Trouble, TroubleKind
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import NOTHING_SPENT, Spending
-from orchestrator.core.task.usage_limits import NAMELESS, AccountState, Windows, probe_at, window_of
+from orchestrator.core.task.task import Task
+from orchestrator.core.task.usage_limits import NAMELESS, Windows, window_of
 
 log = structlog.get_logger()
 
@@ -23,45 +24,51 @@ MOST_WINDOWS = 50
 class SharedState:
     """What all tasks have in common; changed only by the supervisor's loop.
 
-    `refused` says why the service refused the account, `refusals` how often in a row; from `probe_at` on a turn tries
-    it again. A turn that succeeds clears that, and so does a person who resumes a task. `logged_out` says why agents
-    cannot reach the service; a check that finds them logged in clears it. `unannounced` is the same reason until people
-    are told. `unchecked` is set until the first check; no task starts before. `paused_by` is who paused
-    everything, until all is resumed. `unwritten` is set while the store lacks the newest state.
+    `breaker` is open while turns fail for a reason that concerns all; a turn that succeeds closes it, and so does a
+    person who resumes a task. `unusable` says why agents cannot work at all: nobody is logged in, or their program is
+    missing or unfit; a check that finds them usable clears it. `unannounced` is a trouble that people are not told of
+    yet. `unchecked` is set until the first check; no task starts before. `paused_by` is who paused everything, until
+    all is resumed. `unwritten` is set while the store lacks the newest state.
     """
 
     windows: Windows = field(default_factory=dict)
-    refused: str | None = None
-    refusals: int = 0
-    probe_at: datetime | None = None
-    logged_out: str | None = None
-    unannounced: str | None = None
+    breaker: Breaker = CLOSED
+    unusable: Trouble | None = None
+    unannounced: Trouble | None = None
     unchecked: str | None = None
     paused_by: str | None = None
     unwritten: bool = False
     _by_day: dict[str, Spending] = field(default_factory=dict)
 
-    def trouble(self, now: datetime) -> str | None:
-        """Return why no turn can succeed at present; None if nothing is wrong, or if a refused account may be tried."""
-        if self.logged_out or self.refused is None or self.is_probed(now):
-            return self.logged_out
-        return f"{self.refused}; it is tried again at {self.probe_at:%Y-%m-%d %H:%M:%S} UTC"
+    def trouble(self, now: datetime) -> Trouble | None:
+        """Return why no turn can succeed; None if nothing is wrong."""
+        return self.unusable or self.breaker.trouble(now)
 
-    def is_probed(self, now: datetime) -> bool:
-        """Return whether one task at a time may try an account that the service refused."""
-        return self.refused is not None and (self.probe_at is None or now >= self.probe_at)
+    def judged(self, task: Task, event: Event) -> Event:
+        """Return the event of a task, blaming the installation if that is at fault for what happened."""
+        if isinstance(event, AgentExited | TurnFinished) and self.breaker.blames_installation(task, event):
+            return replace(event, blames_installation=True)
+        return event
 
-    def on_decision(self, event: Event) -> None:
-        """Record what a decision says about the account."""
+    def on_decision(self, task: Task, event: Event) -> tuple[str, ...]:
+        """Record what a decision about a task, which is given as it was before, says about all tasks.
+
+        Return the tasks that were judged before it turned out that not they were to blame.
+        """
         match event:
-            case TurnFinished() if event.error_class in ACCOUNT_ERRORS:
-                self.refused = f"the service refused the account: {event.reason}"
-                self.refusals += 1
-                self.probe_at, self.unwritten = probe_at(event.at, self.refusals), True
-            case TurnFinished(outcome=TurnOutcome.OK) | RetryRequested() | ResumeRequested(blocked_by=PauseReason.USER):
-                self._clear_refusal()
+            case RetryRequested(blames_installation=False) | ResumeRequested(blocked_by=PauseReason.USER):
+                self._adopt(CLOSED)
             case _:
-                pass
+                before, now = self.breaker, self.breaker.after(task, event)
+                self._adopt(now)
+                if before.fault is None and (found := now.trouble(event.at)) and found.kind is TroubleKind.INSTALLATION:
+                    self.unannounced = found
+                    return found.met_by
+        return ()
+
+    def try_again(self) -> None:
+        """Let a task try at once whether a trouble is over, because something was changed."""
+        self._adopt(self.breaker.probed_now())
 
     def pause(self, by: str) -> None:
         """Record that a person paused everything."""
@@ -70,36 +77,30 @@ class SharedState:
 
     def resume(self) -> None:
         """Record that a person resumed everything."""
-        self._clear_refusal()
+        self._adopt(CLOSED)
         if self.paused_by is not None:
             self.paused_by, self.unwritten = None, True
 
     @property
     def kept(self) -> AccountState:
         """What the next daemon process has to know."""
-        return AccountState(
-            windows=self.windows,
-            refused=self.refused,
-            refusals=self.refusals,
-            probe_at=self.probe_at,
-            paused_by=self.paused_by,
-        )
+        return AccountState(windows=self.windows, breaker=self.breaker, paused_by=self.paused_by)
 
     def recall(self, kept: AccountState) -> None:
         """Adopt what an earlier daemon process knew."""
-        self.windows, self.paused_by = kept.windows, kept.paused_by
-        self.refused, self.refusals, self.probe_at = kept.refused, kept.refusals, kept.probe_at
+        self.windows, self.breaker, self.paused_by = kept.windows, kept.breaker, kept.paused_by
 
-    def _clear_refusal(self) -> None:
-        if self.refused is not None:
-            self.refused, self.refusals, self.probe_at, self.unwritten = None, 0, None, True
+    def _adopt(self, breaker: Breaker) -> None:
+        if breaker.fault != self.breaker.fault:
+            log.warning("trouble_changed", fault=breaker.fault, reason=breaker.reason)
+        self.breaker, self.unwritten = breaker, self.unwritten or breaker != self.breaker
 
-    def set_login_status(self, missing: str | None) -> None:
-        """Record whether agents are logged in; `missing` says why they cannot reach a model."""
-        if missing != self.logged_out:
-            log.warning("login_changed", missing=missing)
-            self.unannounced = missing
-        self.logged_out, self.unchecked = missing, None
+    def set_usable(self, trouble: Trouble | None) -> None:
+        """Record whether agents can work, as far as can be told without a turn."""
+        if trouble != self.unusable:
+            log.warning("agents_usable_changed", trouble=trouble and trouble.reason)
+            self.unannounced = trouble
+        self.unusable, self.unchecked = trouble, None
 
     def record_limit(self, limit: Limit, now: datetime) -> None:
         """Record news of a usage window."""

@@ -32,21 +32,25 @@ from orchestrator.core.events.events import (
     LoginMissed,
     PauseRequested,
     ResumeRequested,
+    RetryRequested,
     TaskAdmitted,
     TaskSubmitted,
     TurnFinished,
 )
 from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
-from orchestrator.core.schedule.pressure import Shortage, ShortOf, tasks_to_freeze, tasks_to_release
+from orchestrator.core.schedule.trouble import TroubleKind
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
+from orchestrator.core.task.budget import NO_CAPS
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.formats.table import DefinitionError
 from orchestrator.storage.records import ForeignEdit
+from orchestrator.supervisor.admission_control import AdmissionControl
 from orchestrator.supervisor.inbox import (
+    AgentsChecked,
     Inbox,
     LimitSeen,
     Message,
@@ -77,14 +81,13 @@ class Supervisor:
         self.tasks: dict[str, Task] = {}
         self.ended: dict[str, TaskStatus] = {}
         self.unreadable = UnreadableTasks(self.tasks, self.ended, store, executor)
-        self.capacity = capacity
         self.shared = SharedState()
+        self.control = AdmissionControl(capacity, self.tasks, self.shared, inbox, lookups.clock)
         self.decisions = self.commands = 0
         self._store, self._executor, self._inbox, self._lookups = store, executor, inbox, lookups
         self._clock = lookups.clock
         self._with_telemetry: set[str] = set()
         self._seen = LiveTasks()
-        self._short_of: ShortOf | None = None
         self._listeners: list[Callable[[Task, Event], None]] = []
 
     async def run(self) -> None:
@@ -142,10 +145,12 @@ class Supervisor:
         now, tasks = self._clock(), tuple(self.tasks.values())
         if tasks != self._seen:
             self._seen = LiveTasks(tasks)
-        capacity, busy, paused_by = self.capacity, self.capacity.busy or self.shared.unchecked, self.shared.paused_by
+        capacity, paused_by = self.control.capacity, self.shared.paused_by
+        busy = capacity.busy or self.shared.unchecked
         if busy != capacity.busy or paused_by != capacity.paused_by:
             capacity = replace(capacity, busy=busy, paused_by=paused_by)
-        if self.shared.is_probed(now):
+        trouble = self.shared.trouble(now)
+        if trouble and trouble.is_probed:
             capacity = replace(capacity, places=1)
         return SchedulerSnapshot(
             tasks=self._seen,
@@ -154,32 +159,9 @@ class Supervisor:
             now=now,
             windows=self.shared.windows,
             ended_today=self.shared.spent_on(now.date().isoformat()),
-            trouble=self.shared.trouble(now),
+            trouble=trouble,
             model_of=self._lookups.model_of,
         )
-
-    def update_pressure(self, shortage: Shortage | None) -> None:
-        """Pause tasks while the machine is short of a resource, and resume them when it no longer is."""
-        reason = shortage.reason if shortage else None
-        holds_all = shortage is not None and shortage.kind is not ShortOf.LOAD
-        if (shortage and shortage.kind) != self._short_of:
-            log.warning("pressure_changed", reason=reason)
-        self._short_of = shortage.kind if shortage else None
-        self.capacity = replace(
-            self.capacity, pressure=reason if holds_all else None, busy=None if holds_all else reason
-        )
-        now = self._clock()
-        for task_id in tasks_to_freeze(shortage, self.tasks.values()):
-            paused = PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason=reason or "")
-            self._inbox.post(task_id, paused)
-        for task_id in tasks_to_release(shortage, self.tasks.values()):
-            self._inbox.post(task_id, ResumeRequested(at=now, blocked_by=PauseReason.PRESSURE))
-        self._inbox.wake()
-
-    def set_login_status(self, missing: str | None) -> None:
-        """Start no turn while agents are not logged in, for the reason given; None means they are."""
-        self.shared.set_login_status(missing)
-        self._inbox.wake()
 
     def forget_limits(self, window: str | None, by: str) -> None:
         """Forget that one usage window, or any, is used up; tasks that reached this limit try again."""
@@ -197,8 +179,13 @@ class Supervisor:
         """Pause, resume and admit tasks as the account, the day and the free slots allow."""
         snapshot, decisions = self.snapshot(), self.decisions
         self._enforce_limits(snapshot)
-        for task_id in admission.tasks_to_admit(snapshot if self.decisions == decisions else self.snapshot()):
-            self._apply(task_id, TaskAdmitted(at=self._clock()))
+        admitted = admission.tasks_to_admit(snapshot if self.decisions == decisions else self.snapshot())
+        while admitted:
+            decisions = self.decisions
+            for task_id in admitted:
+                self._apply(task_id, TaskAdmitted(at=self._clock()))
+            # one that has used up its own cap was paused instead, and leaves its slot to the next
+            admitted = admission.tasks_to_admit(self.snapshot()) if self.decisions > decisions else []
 
     def _enforce_limits(self, snapshot: SchedulerSnapshot) -> None:
         """Pause tasks whose turn the account or the day forbids; interrupt turns that use up the day's budget."""
@@ -210,40 +197,9 @@ class Supervisor:
         for task_id, by in admission.tasks_to_resume(snapshot):
             self._apply(task_id, ResumeRequested(at=snapshot.now, blocked_by=by))
         if self.shared.unannounced and (waiting := admission.task_to_notify(snapshot)):
-            self._apply(waiting, LoginMissed(at=snapshot.now, reason=self.shared.unannounced))
-            self.shared.unannounced = None
-
-    def set_capacity(self, capacity: Capacity) -> None:
-        """Schedule with another capacity from now on; tasks beyond it continue."""
-        self.capacity = replace(
-            capacity, pressure=self.capacity.pressure, busy=self.capacity.busy, draining=self.capacity.draining
-        )
-        self._inbox.wake()
-
-    def drain(self) -> None:
-        """Admit no more tasks."""
-        self.capacity = replace(self.capacity, draining=True)
-
-    def pause_all(self, by: str) -> None:
-        """Start tasks that are submitted from now on paused, also after a restart, until `resume_admission`."""
-        self.shared.pause(by)
-        self._inbox.wake()
-
-    def stop_agents(self) -> None:
-        """Admit no more tasks and end every agent, keeping its session; the next start resumes them all."""
-        self.drain()
-        now = self._clock()
-        for task_id in self.tasks:
-            drained = PauseRequested(at=now, blocked_by=PauseReason.PRESSURE, reason="drained", park=True)
-            self._inbox.post(task_id, drained)
-
-    def resume_admission(self) -> None:
-        """Admit tasks again after a drain, a pause of all or a refused account; resume what the drain stopped."""
-        self.capacity = replace(self.capacity, draining=False)
-        self.shared.resume()
-        for task_id in () if self.capacity.pressure else tasks_to_release(None, self.tasks.values()):
-            self._inbox.post(task_id, ResumeRequested(at=self._clock(), blocked_by=PauseReason.PRESSURE))
-        self._inbox.wake()
+            told, self.shared.unannounced = self.shared.unannounced, None
+            is_broken = told.kind is TroubleKind.INSTALLATION
+            self._apply(waiting, LoginMissed(at=snapshot.now, reason=told.reason, blames_installation=is_broken))
 
     def flush_telemetry(self) -> None:
         """Store telemetry, which no decision covers; what cannot be written now is written later."""
@@ -282,6 +238,8 @@ class Supervisor:
                 self._record_telemetry(task_id, attempt, change)
             case LimitSeen(limit):
                 self.shared.record_limit(limit, self._clock())
+            case AgentsChecked(trouble):
+                self.shared.set_usable(trouble)
             case PendingRequest():
                 message.resolve(partial(self._decide_request, message))
             case Wakeup():
@@ -331,6 +289,7 @@ class Supervisor:
             self.unreadable.hold(task, f"there is a bug in the daemon, which its log describes: {error!r}")
 
     def _decide(self, before: Task, event: Event) -> Task:
+        event = self.shared.judged(before, event)
         try:
             pipeline = self._lookups.pipeline_of(before)
         except DefinitionError as error:
@@ -346,6 +305,9 @@ class Supervisor:
             raise
         self.tasks[after.id] = after
         self._dispatch(after, event, commands)
+        for judged in self.shared.on_decision(before, event):
+            if judged in self.tasks and self.tasks[judged].status is TaskStatus.BLOCKED:
+                self._inbox.post(judged, RetryRequested(at=event.at, blames_installation=True))
         reason = reason_for(before, after, event)
         if reason is not None:
             self._executor.checkpoint(after, reason)
@@ -368,7 +330,6 @@ class Supervisor:
 
     def _dispatch(self, task: Task, event: Event, commands: tuple[Command, ...]) -> None:
         self.decisions += 1
-        self.shared.on_decision(event)
         self.tasks[task.id] = task
         log.info(
             "task_decided", task=task.id, event_name=type(event).__name__, stage=task.stage, status=task.status.value
@@ -390,7 +351,10 @@ class Supervisor:
     def _record_telemetry(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
         task = self.tasks.get(task_id)
         if task is not None and task.agent.attempt == attempt:
+            before = task.agent.turn
             self.tasks[task_id] = task = replace(task, agent=change(task.agent))
             self._with_telemetry.add(task_id)
             if task.next_action is NextAction.TURN and not task.is_paused and cap_reached(task):
                 self._inbox.post(task_id, AlarmRang(at=self._clock()))
+            elif task.agent.turn != before and self.control.capacity.day != NO_CAPS:
+                self._inbox.wake()

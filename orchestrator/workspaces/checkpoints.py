@@ -35,6 +35,7 @@ log = structlog.get_logger()
 
 NO_ARTIFACT = ("state.json", "ticket.json")
 MOST_NAMES = 1000
+MOST_UNCOMMITTED = 50
 
 Turn = Callable[[str], AbstractAsyncContextManager[None]]
 
@@ -166,7 +167,7 @@ class Checkpoints:
         if task.source.worktree is None or self._workspace.worktree(task.id).exists():
             return None
         source = task.source
-        self._workspace.prepare(task.id, Path(source.repo), source.base_commit, source.branch)
+        self._workspace.prepare(task.id, Path(source.repo), source.commit, source.branch)
         for checkpoint in self.kept(task):
             if checkpoint.work is not None:
                 self._workspace.bring_to(task.id, checkpoint.work.whole)
@@ -192,23 +193,35 @@ class Checkpoints:
         at = self._clock()
         if task.id in self._last:  # otherwise the task ended meanwhile, and its checkpoint will not be written
             self._taken[task.id, number] = replace(checkpoint_of(task, number, at, reason, context), pinned=pinned)
-        return CheckpointSaved(at=at, number=number, commit=context.work.commit if context.work else None)
+        commit = context.work.commit if context.work else None
+        return CheckpointSaved(at=at, number=number, commit=commit, reason=reason, uncommitted=context.uncommitted)
 
     def _collect(self, task: Task, number: int) -> CheckpointContext:
         folder = self._store.files.path_of(task.id)
-        work = None
+        work: SavedWork | None = None
+        uncommitted: tuple[str, ...] = ()
         if task.source.worktree is not None:
             text = f"checkpoint {number} of {task.id} in {task.stage}"
             try:
                 work = self._workspace.checkpoint(task.id, number, text)
+                uncommitted = self._files_of(task, work)
                 self._workspace.forget(task.id, {one.number for one in self._store.checkpoints(task.id)})
             except (OrchestratorError, OSError) as error:
                 log.warning("checkpoint_without_work", task=task.id, reason=str(error))
         return CheckpointContext(
             work=work,
+            uncommitted=uncommitted,
             environment=tuple(_environment(folder / f"agents/{task.agent.attempt}/spec.json")),
             artifacts=tuple(_artifacts(folder)),
         )
+
+    def _files_of(self, task: Task, work: SavedWork) -> tuple[str, ...]:
+        """Return the files with uncommitted work."""
+        if work.commit is None:
+            return ()
+        flags = ("-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
+        listed = self._workspace.git_of(task.id).run("diff-tree", *flags, work.head, work.commit, "--")
+        return tuple(escape_text(name) for name in listed.split("\0") if name)[:MOST_UNCOMMITTED]
 
     def _work(self, task: Task, number: int) -> SavedWork:
         work = self.found(task, number).work

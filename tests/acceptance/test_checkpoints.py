@@ -34,6 +34,8 @@ def test_work_of_a_frozen_agent_is_had_back_as_a_branch_and_disturbs_nobody(tmp_
         harness.wait_for("the checkpoint of the pause", lambda: Reason.USER in reasons(harness, task))
         newest = checkpoints(harness, task)[0]
         assert newest["reason"] == "user"
+        note = harness.state(task)["states"]["IMPLEMENTATION"]["plan_progress"]["steps"][0]["last_checkpoint"]
+        assert (note["reason"], note["uncommitted_files"]) == ("manual_stop", ["half-done.txt"])
         assert "PATH" in str(newest["environment"])
         number = str(newest["number"])
         assert "half-done" not in harness.cli("checkpoints", "list", task).stdout

@@ -91,3 +91,18 @@ def test_cancel_ends_an_agent_that_stopped_its_holder(tmp_path: Path) -> None:
         harness.request("POST", f"/api/tasks/{task}/cancel")
         harness.wait_for_end(task, TaskStatus.CANCELLED)
         assert harness.nothing_is_left()
+
+
+def test_a_task_whose_pipeline_was_changed_between_two_starts_is_blocked(tmp_path: Path) -> None:
+    scenario: Json = {"ANALYSIS": [{"wait_for": str(tmp_path / "never")}]}
+    with DaemonHarness(tmp_path / "harness", scenario) as harness:
+        task = harness.submit()
+        harness.wait_until(task, lambda now: now.run and now.agent.pid)
+        harness.kill()
+        pipeline = harness.folder(task) / "pipeline.toml"
+        accepted = pipeline.read_text()
+        pipeline.write_text(accepted.replace('next = "EVALUATION"', 'next = "COMPLETION"'))
+        harness.start()
+        blocked = harness.wait_until(task, lambda now: now.status is TaskStatus.BLOCKED)
+        assert "not the pipeline that was accepted" in (blocked.block_reason or "")
+        assert harness.nothing_is_left()

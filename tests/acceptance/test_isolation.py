@@ -54,6 +54,8 @@ seen = {
     "data": sorted(path.name for path in data.glob("*")),
     "ssh": sorted(path.name for path in (home / ".ssh").glob("*")),
     "netrc": read(home / ".netrc"),
+    "login": read(home / ".claude/.credentials.json"),
+    "transcripts": sorted(path.name for path in (home / ".claude/projects").glob("*")),
     "settings": read(root / "orchestrator.toml"),
     "pids": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
     "run": sorted(path.name for path in (data / "tasks" / task / "agents").glob("*/*")) if task else [],
@@ -89,8 +91,10 @@ with open(sys.argv[2], "w") as file:
 
 
 @pytest.fixture(autouse=True)
-def _sandboxes() -> None:
-    """Skip where there can be none, and say so."""
+def _sandboxes(request: pytest.FixtureRequest) -> None:
+    """Skip what needs sandboxes where there can be none, and say so."""
+    if "without_sandboxes" in request.node.name:
+        return
     program, reason = usable_program(Settings(), os.environ)
     if program is None:
         pytest.skip(f"NOT TESTED IN A SANDBOX: {reason}")
@@ -111,6 +115,9 @@ def harness_with_secrets(tmp_path: Path, scenario: Json, checks: Json) -> Daemon
     secrets.mkdir(parents=True)
     (secrets / "id_ed25519").write_text("secret")
     (tmp_path / "home/.netrc").write_text("secret")
+    for name in (".credentials.json", "projects/other.jsonl"):
+        (tmp_path / "home/.claude" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "home/.claude" / name).write_text("of the user")
     harness = DaemonHarness(tmp_path, scenario, isolation="bubblewrap", checks={"commands": checks})
     (tmp_path / "agent").mkdir()
     harness.writable = [tmp_path / "shared", tmp_path / "agent"]
@@ -151,6 +158,7 @@ def test_a_check_sees_its_checkout_alone(tmp_path: Path) -> None:
         harness.wait_for_end(harness.submit())
     seen = seen_by(tmp_path, "check")
     assert seen["files"] == []
+    assert (seen["login"], seen["transcripts"]) == ("", [])
     assert (seen["ssh"], seen["netrc"], seen["settings"]) == ([], "", "")
     assert seen["machine"] == "OSError"
     assert not (tmp_path / "home/planted").exists()

@@ -40,14 +40,21 @@ def rows() -> list[Row]:
         git(repo, "init", "--quiet", "--initial-branch=main")
         commit(repo, {"README.md": "# a crowd\n"})
         _settings(root)
-        with _daemon(root) as (_, _):
+        with _daemon(root) as (_, process):
+            idle = _processor_seconds(process)
             took, worst = _submit(root / "data/s", repo)
+            used = _processor_seconds(process) - idle
         with _daemon(root) as (restart, process):
+            to_start = _processor_seconds(process)
             before, after = _memory_of_readers(root / "data/s", process)
         return [
             (f"crowd: {TASKS} submissions by {CLIENTS} clients, worst one", f"{worst:.1f} s", "≤ 10 s"),
-            ("crowd: all of them", f"{took:.1f} s", "≤ 10 s"),
-            (f"crowd: restart with {TASKS} unfinished tasks", f"{restart:.2f} s", "≤ 2 s"),
+            ("crowd: all of them", f"{took:.1f} s (the daemon's processor time {used:.1f} s)", "≤ 10 s"),
+            (
+                f"crowd: restart with {TASKS} unfinished tasks",
+                f"{restart:.2f} s (processor time {to_start:.2f} s)",
+                "≤ 2 s",
+            ),
             (f"crowd: memory before {READERS} readers that never read", f"{before:.0f} MB", ""),
             ("crowd: memory with them", f"{after / before:.2f} times", "≤ 1.5"),
         ]
@@ -118,6 +125,12 @@ def _submit(path: Path, repo: Path) -> tuple[float, float]:
         began = time.perf_counter()
         slowest = max(pool.map(submit, clients))
         return time.perf_counter() - began, slowest
+
+
+def _processor_seconds(process: psutil.Process) -> float:
+    """Return the processor time of a process and of its children that have ended."""
+    used = process.cpu_times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def _memory_of_readers(path: Path, process: psutil.Process) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.summary import SUMMARY_FILE
 from orchestrator.formats.files import sealed, unsealed
 from orchestrator.settings import environment
+from orchestrator.storage.journal import seal_key
 from orchestrator.storage.state_file import BELOW
 from orchestrator.storage.store import FolderStore
 from tests.benchmarks.store import NIGHT, a_worked_on_task
@@ -123,7 +124,10 @@ def _finish(data: Path) -> None:
     store.close()
     folder = store.files.path_of(task.id)
     (folder / SUMMARY_FILE).touch()
-    state, journal = unsealed((folder / "state.json").read_bytes()), (folder / "journal.jsonl").read_bytes()
+    state, journal = (
+        unsealed((folder / "state.json").read_bytes(), key=seal_key(folder)),
+        (folder / "journal.jsonl").read_bytes(),
+    )
     for number in range(1, FINISHED):
         name = task.id.replace("00000", f"{number:05d}")
         another = folder.with_name(name)
@@ -131,7 +135,7 @@ def _finish(data: Path) -> None:
         (another / SUMMARY_FILE).touch()
         (another / "journal.jsonl").write_bytes(journal.replace(task.id.encode(), name.encode()))
         document = orjson.loads(orjson.dumps(state).replace(task.id.encode(), name.encode()))
-        (another / "state.json").write_bytes(sealed(document, below=BELOW))
+        (another / "state.json").write_bytes(sealed(document, below=BELOW, key=seal_key(another)))
 
 
 def _processor_seconds(process: psutil.Process) -> float:

@@ -140,6 +140,8 @@ class ForgeServer:
         self.jobs: list[Job] = []
         self.trial_at = ""
         self.asked: list[Asked] = []
+        self.objections: list[str] = []
+        """What the forge's published description does not allow in the requests so far."""
         self.merge_messages: list[str] = []
         self.labels_refused = self.out_of_order = False
         self._ids = count(FIRST_ID)
@@ -171,6 +173,7 @@ class ForgeServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        assert not self.objections, self.objections
 
     @property
     def written(self) -> list[tuple[str, str]]:

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import list_of, object_of, text_of
 from tests.fakes.forge_server import REPO, Answer, Asked, ForgeServer, Job, Opinion, Pull, Said
+from tests.fakes.github_description import completed, objections
 
 PAGE = 100
 NOT_FOUND = Answer(status=404, body={"message": "Not Found"})
@@ -14,7 +16,19 @@ Handler = Callable[[ForgeServer, Asked, str], Answer]
 
 
 def answer(forge: ForgeServer, asked: Asked) -> Answer:
-    """Return the response of GitHub."""
+    """Return the response of GitHub, complete by its published description, to which the request must keep."""
+    found = _answer(forge, asked)
+    if found is NOT_FOUND or not asked.path.startswith("/repos/"):
+        return found
+    forge.objections += objections(asked.method, asked.path, asked.query, asked.body)
+    if isinstance(found.body, bytes):
+        return found
+    body, wrong = completed(asked.method, asked.path, found.status, found.body)
+    forge.objections += wrong
+    return replace(found, body=body)
+
+
+def _answer(forge: ForgeServer, asked: Asked) -> Answer:
     if asked.path == "/graphql":
         return _graphql(forge, asked.body)
     if asked.path.startswith("/blobs/"):

@@ -6,6 +6,7 @@ from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import text_of
 from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.text.ticket import Tracker
+from tests.fakes.github_description import completed, objections
 from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at, named
 
 _PATH = re.compile(r"/api/v3/repos/(?P<repo>[\w.-]+/[\w.-]+)/issues/(?P<number>\d+)(?P<comments>/comments)?")
@@ -23,9 +24,18 @@ class GitHubServer(TrackerServer):
         issue = self.issues.get(f"{found['repo']}#{found['number']}") if found else None
         if found is None or issue is None:
             return None
+        path = asked.path.removeprefix("/api/v3")
+        self.objections += objections(asked.method, path, asked.query, asked.body)
         if asked.method == "POST":
-            return self.take(f"{found['repo']}#{found['number']}", text_of(asked.body["body"], 40_000))
-        return _comments(issue, asked) if found["comments"] else _issue(int(found["number"]), issue)
+            said = self.take(f"{found['repo']}#{found['number']}", text_of(asked.body["body"], 40_000))
+            return self._whole("POST", path, 201, said)
+        told = _comments(issue, asked) if found["comments"] else _issue(int(found["number"]), issue)
+        return self._whole("GET", path, 200, told)
+
+    def _whole(self, method: str, path: str, status: int, answer: Json) -> Json:
+        whole, wrong = completed(method, path, status, answer)
+        self.objections += wrong
+        return whole
 
 
 def _issue(number: int, issue: Issue) -> Json:

@@ -34,6 +34,8 @@ class MessagesApi:
 
     def __init__(self, model: ScriptedModel) -> None:
         self.scenes: list[Scene] = []
+        self.input_tokens = 100
+        """What every call to the model has taken in, as it reports."""
         self.closing = threading.Event()
         self._model = model
         self._errors: list[Exception] = []
@@ -115,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._stream(reply, message_head(self.api, request))
         else:
             blocks: list[Json] = [*blocks_of(reply)]
-            whole: JsonObject = {"content": blocks, "stop_reason": stop_reason(reply), "usage": usage(50)}
+            whole: JsonObject = {"content": blocks, "stop_reason": stop_reason(reply), "usage": usage(self.api, 50)}
             self._send_json(200, message_head(self.api, request) | whole)
 
     def _stream(self, reply: Say | Use | Drip, head: JsonObject) -> None:
@@ -151,13 +153,13 @@ def message_head(api: MessagesApi, request: JsonObject) -> JsonObject:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": usage(1),
+        "usage": usage(api, 1),
     }
 
 
-def usage(output_tokens: int) -> JsonObject:
+def usage(api: MessagesApi, output_tokens: int) -> JsonObject:
     cache: JsonObject = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-    return {"input_tokens": 100, "output_tokens": output_tokens} | cache
+    return {"input_tokens": api.input_tokens, "output_tokens": output_tokens} | cache
 
 
 def stop_reason(reply: Say | Use | Drip) -> str:

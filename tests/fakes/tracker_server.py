@@ -110,6 +110,8 @@ class TrackerServer:
     def __init__(self, issues: Mapping[str, Issue], token: str = "") -> None:
         self.issues, self.token = dict(issues), token
         self.asked: list[Asked] = []
+        self.objections: list[str] = []
+        """What the tracker's published description does not allow in the requests so far."""
         self.mishaps: list[Mishap] = []
         self.closing = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
@@ -132,6 +134,7 @@ class TrackerServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        assert not self.objections, self.objections
 
     def take(self, name: str, text: str) -> Json:
         """Store a comment on an issue."""
@@ -181,7 +184,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(401, {"message": "Bad credentials"})
             else:
                 answer = self.tracker.answer(asked)
-                self._send(404 if answer is None else 200, {"message": "Not Found"} if answer is None else answer)
+                made = 201 if asked.method == "POST" else 200
+                self._send(404 if answer is None else made, {"message": "Not Found"} if answer is None else answer)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # the client gave up
 

@@ -285,7 +285,10 @@ async def test_a_drained_daemon_admits_nothing_and_continues_after_a_restart(orc
     daemon = create_daemon(orchestrator.data)
     async with serving(daemon):
         first = (await orchestrator("submit", "text", "--ticket", "ABC-1")).out.strip()
-        assert "waits for resources" in (await orchestrator("drain")).out
+        assert f"{first} its agent is ended, its session is kept" in (await orchestrator("drain")).out
+        why = (await orchestrator("why", first)).out
+        assert "the daemon was drained" in why
+        assert "orchestrator resume --all" in why
         second = (await orchestrator("submit", "text", "--ticket", "ABC-2")).out.strip()
         assert daemon.supervisor.tasks[first].agent.blocked_by is PauseReason.PRESSURE
         assert daemon.supervisor.tasks[second].status is TaskStatus.PENDING

@@ -21,6 +21,7 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import SocketRefused, make_server
+from orchestrator.storage.records import TaskSummary
 from tests.fakes.in_process_daemon import REQUEST_PROGRAM, InProcessDaemon, create_daemon, serving, status_for_child
 from tests.fakes.repositories import repository
 from tests.integration.processes.stage import Stage
@@ -89,6 +90,16 @@ async def test_lists_have_the_newest_first_and_are_filtered_by_page_and_status(
     cancelled = (await client.get("/api/tasks", params={"status": "cancelled"})).json()
     assert [task["id"] for task in cancelled["tasks"]] == [made[2]]
     assert (await client.get("/api/tasks", params={"repo": "/elsewhere"})).json()["tasks"] == []
+
+
+async def test_an_ended_task_keeps_its_priority_in_the_list(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    made = [await submitted(client, daemon, ticket=f"ABC-{n}", priority=p) for n, p in ((1, "high"), (2, "low"))]
+    for task_id in made:
+        await client.post(f"/api/tasks/{task_id}/cancel")
+    await daemon.inbox.settled()
+    listed = (await client.get("/api/tasks")).json()["tasks"]
+    assert [line["priority"] for line in listed] == ["low", "high"]
+    assert [one.priority for one in daemon.store.summaries() if isinstance(one, TaskSummary)] == ["high", "low"]
 
 
 @pytest.mark.parametrize("cursor", ["made-up", "", "2026-05-28T22:30:00.000Z", "9_LOCAL-1", "zzz_x"])
@@ -443,7 +454,7 @@ async def test_a_request_that_grows_too_large_in_transfer_is_refused_as_such(cli
 
 async def test_the_daemon_is_ready_until_it_stops(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
     assert (await client.get("/readyz")).status_code == 200
-    daemon.supervisor.capacity = Capacity(draining=True)
+    daemon.supervisor.control.capacity = Capacity(draining=True)
     assert (await client.get("/readyz")).status_code == 503
     assert (await client.get("/healthz")).status_code == 200
 

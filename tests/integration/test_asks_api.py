@@ -312,7 +312,7 @@ async def test_no_agent_answers_its_own_request(client: httpx.AsyncClient, daemo
     assert await status_for_child([], daemon, "GET", "/api/limits", marked) == 403
     assert await status_for_child([], daemon, "DELETE", "/api/limits", marked) == 403
     assert len(daemon.supervisor.tasks[task].pending_requests) == 3
-    assert not daemon.supervisor.capacity.draining
+    assert not daemon.supervisor.control.capacity.draining
 
 
 async def test_a_cap_is_removed_by_null_and_unnamed_ones_stay(

@@ -28,7 +28,8 @@ def names_below(folder: Path) -> list[str]:
 
 def test_a_task_gets_the_users_settings_as_they_are_and_nothing_else(tmp_path: Path) -> None:
     users = tmp_path / "home/.claude"
-    written(users / "settings.json", '{"model": "opus"}')
+    written(users / "settings.json", '{"model": "opus"}').chmod(0o444)
+    written(users / "skills/do/it.sh", "true").chmod(0o755)
     written(tmp_path / "dotfiles/CLAUDE.md", "Be brief.")
     (users / "CLAUDE.md").symlink_to(tmp_path / "dotfiles/CLAUDE.md")
     written(users / "commands/deep/hey.md", "say hey")
@@ -38,7 +39,17 @@ def test_a_task_gets_the_users_settings_as_they_are_and_nothing_else(tmp_path: P
     written(tmp_path / "home/.claude.json", '{"oauthAccount": {"name": "Ada"}, "projects": {"/w": {}}}')
     folder = folder_of(tmp_path)
     folder.prepare()
-    assert names_below(folder.path) == [".claude.json", "CLAUDE.md", "commands/deep/hey.md", "settings.json"]
+    assert names_below(folder.path) == [
+        ".claude.json",
+        "CLAUDE.md",
+        "commands/deep/hey.md",
+        "settings.json",
+        "skills/do/it.sh",
+    ]
+    assert [(folder.path / name).stat().st_mode & 0o777 for name in ("settings.json", "skills/do/it.sh")] == [
+        0o600,
+        0o700,
+    ]
     assert json.loads((folder.path / ".claude.json").read_text()) == {"oauthAccount": {"name": "Ada"}}
     assert not (folder.path / "CLAUDE.md").is_symlink()
 

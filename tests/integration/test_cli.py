@@ -5,12 +5,14 @@ import json
 import signal
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from orchestrator.cli.app import COMMANDS
+from orchestrator.core.events.agent_events import Limit, LimitStatus
 from orchestrator.core.task.task import NextAction, TaskStatus
 from tests.fakes.in_process_daemon import PATIENCE, InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import repository
@@ -277,6 +279,43 @@ async def test_the_doctor_finds_no_problem_on_a_correctly_set_up_machine(
     daemon.settings.data_dir.chmod(0o700)
     done = await orchestrator("--config", str(config), "doctor")
     assert done.code == 0, done.out
+
+
+@pytest.mark.parametrize(
+    ("budget", "level", "text"),
+    [
+        ("", "warn", "there is no cap on what all tasks of a night cost together"),
+        ("[budget.task]\nusd = 5", "warn", "at most $5.00 for each task, but there is no cap"),
+        (
+            "[budget.day]\nusd = 1000",
+            "ok",
+            "a night costs at most $2,000.00 (two days (UTC) with a cap of $1,000.00 each)",
+        ),
+    ],
+)
+async def test_the_doctor_says_what_a_night_may_cost(orchestrator: Shell, budget: str, level: str, text: str) -> None:
+    config = orchestrator.home / "orchestrator.toml"
+    config.write_text(f'{budget}\n[agent]\ndriver = "command"\ncommand = ["true"]\n')
+    done = await orchestrator("--config", str(config), "doctor", "--json")
+    (found,) = [one for one in json.loads(done.out)["findings"] if one["name"] == "money"]
+    assert (found["level"], found["text"].startswith(text)) == (level, True), found["text"]
+
+
+async def test_a_usage_window_whose_reset_has_passed_is_not_shown_as_used_up(
+    orchestrator: Shell, daemon: InProcessDaemon
+) -> None:
+    now = datetime.now(UTC)
+    for name, seconds in (("five_hour", -60), ("seven_day", 3600)):
+        limit = Limit(
+            status=LimitStatus.REJECTED,
+            window=name,
+            resets_at=int(now.timestamp()) + seconds,
+            utilization=1.0,
+            overage=False,
+        )
+        daemon.supervisor.shared.record_limit(limit, now - timedelta(hours=1))
+    shown = (await orchestrator("limits")).out.splitlines()
+    assert ["used up" in line for line in shown if line.startswith(("five_hour", "seven_day"))] == [False, True]
 
 
 async def test_an_interrupted_follow_command_prints_nothing_more(orchestrator: Shell, daemon: InProcessDaemon) -> None:

@@ -3,8 +3,11 @@
 import asyncio
 import json
 import os
+import re
+import select
+import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,10 @@ import pytest
 import pytest_asyncio
 
 from orchestrator import clock
+from orchestrator.cli.commands.streams import render_event
 from orchestrator.core.events.events import ForeignEditFound
-from orchestrator.daemon.services.events import HEARTBEAT
+from orchestrator.daemon.services.events import HEARTBEAT, MOST_UNSENT
+from orchestrator.server.schemas.events import GapView
 from orchestrator.storage.event_index import INDEX, EventIndex, UnfitIndex
 from tests.fakes.in_process_daemon import PATIENCE, InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import repository
@@ -245,6 +250,20 @@ async def test_ended_tasks_are_part_of_the_replay_and_lost_journals_are_reported
     daemon.store.close()
 
 
+async def test_the_events_of_a_deleted_task_are_one_note_and_no_loss(daemon: InProcessDaemon) -> None:
+    async with serving(daemon) as client:
+        first, second = await submitted(client, daemon), await submitted(client, daemon)
+        await client.post(f"/api/tasks/{first}/cancel")
+        await daemon.inbox.settled()
+        assert (await client.delete(f"/api/tasks/{first}")).status_code == 204
+        events = await everything(client)
+        (note,) = [event["data"] for event in events if event["event"] == "gap"]
+        assert (note["reason"], note["deleted"]) == (f"{first} was deleted, and its events with it", True)
+        assert render_event(GapView.model_validate(note)).plain == note["reason"]
+        assert {event["data"]["task"] for event in events if event["event"] != "gap"} == {second}
+    daemon.store.close()
+
+
 async def test_damage_within_a_journal_is_a_gap_and_the_rest_is_reported(
     client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:
@@ -341,6 +360,60 @@ async def test_streams_end_with_the_daemon_and_deliver_everything_first(daemon: 
             await client.post(f"/api/tasks/{task}/cancel")
         assert told([event async for event in events]) == [(task, 3)]
     daemon.store.close()
+
+
+async def test_a_reader_that_never_reads_is_cut_off_by_a_mebibyte_of_events_and_misses_nothing_afterwards(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    task = await submitted(client, daemon)
+    decided = daemon.store.events
+
+    async def happen(size: int) -> None:
+        until = decided.written + size
+        while decided.written < until:
+            daemon.inbox.post(task, ForeignEditFound(at=clock.now(), kept_as="x" * 20_000))
+            await daemon.inbox.settled()
+
+    with socket.socket(socket.AF_UNIX) as idle:
+        idle.connect(str(daemon.settings.socket))
+        idle.sendall(b"GET /api/events?from=0&whole=true HTTP/1.1\r\nHost: orchestrator\r\n\r\n")
+        await asyncio.to_thread(is_readable, idle)
+        began = decided.written
+        async with reading(client, "/api/events", **{"from": 0}) as attentive:
+            received = [await anext(attentive)]
+            while not is_closed(idle):
+                assert decided.written - began < 20 * MOST_UNSENT
+                await happen(MOST_UNSENT // 4)
+                while int(received[-1]["id"]) < decided.last:
+                    received.append(await anext(attentive))
+        assert decided.written - began > MOST_UNSENT
+        ids = [int(found) for found in re.findall(rb"(?m)^id: (\d+)$", await asyncio.to_thread(everything_in, idle))]
+    assert [int(event["id"]) for event in received] == list(range(1, decided.last + 1))
+    *whole, _ = ids[1:]  # the last one may have been cut
+    assert whole == list(range(1, len(whole) + 1))
+    rest = await everything(client, last_id=whole[-1])
+    assert [int(event["id"]) for event in rest] == list(range(whole[-1] + 1, decided.last + 1))
+
+
+def is_readable(connection: socket.socket) -> bool:
+    """Wait until something can be read."""
+    return bool(select.select([connection], [], [], PATIENCE)[0])
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the other side has closed a connection, without reading from it."""
+    poll = select.poll()
+    poll.register(connection, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
+
+
+def everything_in(connection: socket.socket) -> bytes:
+    """Return what is left in a connection that the other side has closed."""
+    pieces = list[bytes]()
+    with suppress(ConnectionResetError):
+        while piece := connection.recv(65536):
+            pieces.append(piece)
+    return b"".join(pieces)
 
 
 @pytest.mark.slow

@@ -63,6 +63,34 @@ def test_no_token_count_is_too_large_to_be_stored(tmp_path: Path) -> None:
     assert last.tokens <= MOST_TOKENS
 
 
+def test_the_tool_that_has_run_for_longest_is_known_with_its_beginning(tmp_path: Path) -> None:
+    def begun(tool: str, name: str) -> JsonObject:
+        return {"type": "assistant", "message": {"content": [{"type": "tool_use", "id": tool, "name": name}]}}
+
+    def ended(tool: str) -> JsonObject:
+        return {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": tool}]}}
+
+    said = [begun("t1", "Bash"), begun("t2", "Task"), ended("t1")]
+    after_one = Heard(tmp_path, said[0]).agent.turn
+    assert (after_one.open_tools, after_one.tool, after_one.tool_since) == (1, "Bash", NOW)
+    assert Heard(tmp_path, *said[:2]).agent.turn.tool == "Bash"
+    assert Heard(tmp_path, *said).agent.turn.tool == "Task"
+    at_rest = Heard(tmp_path, *said, ended("t2")).agent.turn
+    assert (at_rest.open_tools, at_rest.tool, at_rest.tool_since) == (0, "", None)
+
+
+def test_what_a_turn_costs_is_estimated_from_every_call_and_from_what_was_written_so_far(tmp_path: Path) -> None:
+    def call(name: str, text: str = "") -> JsonObject:
+        usage: JsonObject = {"input_tokens": 100_000, "output_tokens": 1}
+        message: JsonObject = {"id": name, "model": "claude-opus-5", "usage": usage}
+        return {"type": "assistant", "message": {**message, "content": [{"type": "text", "text": text}]}}
+
+    assert Heard(tmp_path, call("m1")).agent.turn.usd == 0.500025
+    assert Heard(tmp_path, call("m1"), call("m1"), call("m2")).agent.turn.usd == 1.00005
+    written = Heard(tmp_path, call("m1", "x" * 400_000)).agent.turn.usd
+    assert 2.9 < written < 3.1, "a hundred thousand tokens of output that are not reported yet"
+
+
 def test_endless_output_is_read_in_portions_and_each_line_once(tmp_path: Path) -> None:
     told: JsonObject = {"type": "assistant", "message": {"id": "m", "usage": {"output_tokens": 1}, "content": []}}
     size, count = len(orjson.dumps(told)) + 1, 3 * TAKEN_AT_ONCE

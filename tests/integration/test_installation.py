@@ -5,13 +5,17 @@ from pathlib import Path
 import pytest
 
 from orchestrator.agents.installation import (
+    TESTED,
     ClaudeBroken,
     ClaudeMissing,
+    ClaudeUnfit,
+    Installation,
     LoginState,
     Version,
     claude_version,
     find_claude,
     login_state,
+    version_note,
     version_problem,
 )
 
@@ -81,6 +85,42 @@ def test_a_program_that_cannot_be_started_is_broken(tmp_path: Path) -> None:
 def test_an_unsupported_version_is_rejected_with_a_reason(version: Version, objection: str | None) -> None:
     said = version_problem(version)
     assert said is None if objection is None else objection in (said or "")
+
+
+def test_a_newer_version_is_told_and_one_that_may_be_incompatible_is_used_only_where_that_is_allowed() -> None:
+    assert version_problem((3, 0, 0), allow_newer=True) is None
+    assert "too old" in (version_problem((2, 1, 0), allow_newer=True) or "")
+    assert (version_note(TESTED), version_note((2, 9, 0))) == ("", "newer than 2.1.329, the newest that was tested")
+
+
+def test_the_program_is_asked_for_its_version_once_and_again_when_its_file_changed(tmp_path: Path) -> None:
+    def install(version: str) -> None:
+        program(tmp_path / "new", f"echo asked >> {tmp_path}/asked; echo '{version} (Claude Code)'")
+        (tmp_path / "new/claude").replace(tmp_path / "claude")
+
+    def asked() -> int:
+        return len((tmp_path / "asked").read_text().splitlines())
+
+    link = tmp_path / "bin/claude"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "claude")
+    installation = Installation(str(link), None, {}, allow_newer=False)
+    with pytest.raises(ClaudeMissing):
+        installation.usable()
+    install("2.1.329")
+    assert [installation.usable() for _ in range(3)] == [link] * 3
+    assert asked() == 1
+    install("2.0.9")
+    for _ in range(2):
+        with pytest.raises(ClaudeUnfit, match="too old"):
+            installation.usable()
+    assert asked() == 3
+    install("2.1.400")
+    assert installation.usable() == link
+    assert asked() == 4
+    (tmp_path / "claude").unlink()
+    with pytest.raises(ClaudeMissing):
+        installation.usable()
 
 
 def test_the_login_is_read_from_the_program_and_unknown_without_output(tmp_path: Path) -> None:

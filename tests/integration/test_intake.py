@@ -220,7 +220,12 @@ async def test_a_pipeline_that_was_changed_after_the_ticket_was_accepted_is_refu
     with pytest.raises(DefinitionError, match="not the pipeline that was accepted"):
         accepted_pipeline(harness.store.files, task.id, task.pipeline_digest)
     file.write_text(accepted)
-    assert accepted_pipeline(harness.store.files, task.id, task.pipeline_digest).name == "full"
+    restored = accepted_pipeline(harness.store.files, task.id, task.pipeline_digest)
+    assert restored.name == "full"
+    another = await harness.accept("Day work", pipeline="full")
+    its = accepted_pipeline(harness.store.files, another.id, another.pipeline_digest)
+    assert its.stages is restored.stages, "a text is parsed once for all tasks"
+    assert its.source != restored.source
 
 
 async def test_the_users_options_override_the_ticket(harness: SubmissionHarness, jira: JiraServer) -> None:

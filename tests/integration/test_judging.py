@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.core.task.checks import Check, CheckKind, CheckResult, ResultSource, Rules, Verdict, with_result
 from orchestrator.core.task.task import Task
-from orchestrator.wiring import bundled_redactor
+from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.workspaces.evaluation.judge import REPORT, CheckRun, Judge, argv, first_failing_line
 from orchestrator.workspaces.evaluation.resolve import resolve
 from orchestrator.workspaces.git import Git
@@ -66,6 +66,17 @@ def test_linter_findings_on_old_lines_warn_and_on_new_ones_fail(tmp_path: Path) 
     after = CheckHarness(tmp_path / "b", RUFF, {"new.py": "import sys\n"}).evaluate()
     assert (after["lint"].verdict, after["lint"].exit_code) == (Verdict.FAIL, 1)
     assert "new.py:1: F401" in after["lint"].reason
+
+
+def test_a_failure_keeps_the_end_of_its_output_and_the_changed_files_without_secrets(tmp_path: Path) -> None:
+    noisy = f"seq 100; echo password={SECRET}; printf 'a\\033[31mb\\n'; exit 3"
+    rules = Rules(path=PATH, commands={"noisy": noisy, "fine": "seq 100"})
+    results = CheckHarness(tmp_path, {"old.py": "x = 1\n"}, {"new.py": "x = 1\n", "b.py": ""}, rules).evaluate()
+    failed = results["noisy"]
+    assert failed.modified_files == ("b.py", "new.py")
+    assert failed.details.splitlines()[-3:] == ["100", "password=[REDACTED:password_assignment]", "ab"]
+    assert len(failed.details.splitlines()) == 20
+    assert (results["fine"].details, results["fine"].modified_files) == ("", ())
 
 
 def test_a_violation_of_the_format_fails(tmp_path: Path) -> None:

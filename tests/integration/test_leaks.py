@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.wiring import bundled_redactor
+from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.workspaces.evaluation.secret_scan import SecretLeaked, refuse_leaks, refuse_secrets_in_messages
 from orchestrator.workspaces.git import Git
 from tests.fakes.repositories import commit, git, repository

@@ -25,6 +25,18 @@ def test_a_link_is_followed_and_the_last_rule_for_a_path_wins(tmp_path: Path) ->
     assert mounts_of(wanted) == (Mount(path=tmp_path / "disk", access=Access.HIDDEN),)
 
 
+def test_what_is_as_the_folder_above_it_needs_no_mount(tmp_path: Path) -> None:
+    for name in ("shown/inner", "private/shown/inner", "private/own/cache"):
+        (tmp_path / name).mkdir(parents=True)
+    readable = ["shown", "shown/inner", "private/shown", "private/shown/inner"]
+    wanted = rules(Access.READABLE, map(tmp_path.joinpath, readable))
+    wanted += [(tmp_path / "private", Access.PRIVATE), (tmp_path / "private/own", Access.WRITABLE)]
+    wanted += [(tmp_path / "private/own/cache", Access.WRITABLE)]
+    assert [str(mount.path.relative_to(tmp_path)) for mount in mounts_of(wanted)] == [
+        "private", "private/own", "private/shown"
+    ]  # fmt: skip
+
+
 def test_a_circle_of_links_and_a_private_file_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")

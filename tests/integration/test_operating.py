@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -85,6 +86,14 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "repo/.coding-agent/tickets/STABLE-1"
     lone(folder).init(BEGINNING)
     return folder
+
+
+@pytest.mark.parametrize("key", ["foo bar/../..", "", "../x", "a/b", "-x", "a\nb", "x" * 101])
+def test_a_workspace_is_begun_only_for_what_can_be_a_ticket_key(tmp_path: Path, key: str) -> None:
+    with pytest.raises(OperationRefused, match="is no ticket key") as refused:
+        lone(tmp_path / "w").init(replace(BEGINNING, ticket_id=key))
+    assert refused.value.document["error"] == "MALFORMED"
+    assert not (tmp_path / "w").exists()
 
 
 def in_implementation(folder: Path, commit: str = "a1") -> None:

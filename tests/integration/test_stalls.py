@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,11 @@ def sleeps(folder: Path) -> bool:
     return state_of(pid_of(folder) or 0) == "S"
 
 
+def has_received(folder: Path, count: int) -> bool:
+    """Whether the agent's connections brought so many bytes."""
+    return activity_of(folder).received == count
+
+
 class Watched:
     """One agent of a stage, watched with its own time limit."""
 
@@ -83,7 +89,7 @@ async def test_a_turn_without_activity_is_reported_with_the_evidence(stage: Stag
     (seen,) = watched.told
     assert isinstance(seen, StallSeen)
     assert (seen.at, seen.attempt, seen.turn) == (NOW, 1, 1)
-    assert "no output, no tool at work, and of 1 running process 0.0" in seen.evidence
+    assert "no output, no byte received, no tool at work, and of 1 running process 0.0" in seen.evidence
     assert "0 bytes read or written, woken " in seen.evidence
 
 
@@ -144,6 +150,21 @@ async def test_data_received_over_a_socket_is_activity(stage: Stage, tmp_path: P
                 peer.sendall(b"a few words")
                 assert peer.recv(100)
             assert is_sign_of_life(before, Look(at=10.0, activity=activity_of(folder)))
+
+
+async def test_one_byte_received_over_a_connection_is_activity(stage: Stage) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        code = f"{READY}import socket\npeer = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
+        folder = await stage.start((*python(f"{code}while peer.recv(1): pass\n"), str(server.getsockname()[1])))
+        await stage.says(folder, b"ready")
+        peer, _ = server.accept()
+        with peer:
+            for received in range(1, 4):
+                before = Look(at=0.0, activity=activity_of(folder))
+                assert not is_sign_of_life(before, Look(at=3600.0, activity=activity_of(folder)))
+                peer.sendall(b".")
+                await until(partial(has_received, folder, received))
+                assert is_sign_of_life(before, Look(at=3600.0, activity=activity_of(folder)))
 
 
 async def test_a_new_process_is_activity(stage: Stage) -> None:

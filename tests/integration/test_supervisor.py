@@ -17,6 +17,7 @@ from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Shortage, ShortOf
+from orchestrator.core.schedule.trouble import Trouble, TroubleKind
 from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checkpoint import Reason
@@ -290,7 +291,7 @@ async def test_a_turn_beyond_the_daily_budget_is_ended_and_resumed_on_the_next_d
     async with at_work(tmp_path, Capacity(day=Caps(tokens=1000))) as harness:
         await harness.with_agent("A")
         harness.inbox.note("A", 1, lambda agent: replace(agent, turn=replace(agent.turn, tokens=1200)))
-        harness.supervisor.update_pressure(None)
+        harness.supervisor.control.update_pressure(None)
         await harness.settled()
         assert "InterruptTurn" in harness.hands.names("A")
         ended = events.TurnFinished(
@@ -318,7 +319,7 @@ async def test_places_are_assigned_by_priority_and_then_by_age(tmp_path: Path) -
                 task, timing=Timing(created_at=born), schedule=Schedule(priority=priority)
             ))  # fmt: skip
         assert not harness.hands.asked
-        harness.supervisor.capacity = Capacity(places=1)
+        harness.supervisor.control.capacity = Capacity(places=1)
         started: list[str] = []
         for _ in range(4):
             harness.supervisor.check_clock()
@@ -370,28 +371,43 @@ async def test_a_task_starts_after_its_predecessors_and_not_before_its_time(tmp_
 async def test_pressure_freezes_running_tasks_and_pauses_waiting_ones_until_it_is_over(tmp_path: Path) -> None:
     async with at_work(tmp_path, Capacity(places=2)) as harness:
         await harness.with_agent("A")
-        harness.supervisor.update_pressure(short_of_disk("only 1.0 GiB are free"))
-        harness.supervisor.update_pressure(short_of_disk("only 0.9 GiB are free"))
+        harness.supervisor.control.update_pressure(short_of_disk("only 1.0 GiB are free"))
+        harness.supervisor.control.update_pressure(short_of_disk("only 0.9 GiB are free"))
         await harness.settled()
         assert harness.hands.names("A")[-1] == "FreezeRun"
         assert harness.task("A").agent.blocked_by is PauseReason.PRESSURE
-        assert harness.supervisor.capacity.pressure == "only 0.9 GiB are free"
+        assert harness.supervisor.control.capacity.pressure == "only 0.9 GiB are free"
         await harness.told("A", events.RunFrozen(at=START, folder="agents/1", stopped=(7,)))
         await harness.submitted("B")
         assert harness.task("B").status is TaskStatus.PENDING
-        harness.supervisor.update_pressure(None)
+        harness.supervisor.control.update_pressure(None)
         await harness.settled()
         assert harness.hands.names("A")[-1] == "ThawRun"
         assert harness.task("B").status is TaskStatus.IN_PROGRESS
         assert decisions(harness, "A").count("PauseRequested") == decisions(harness, "A").count("ResumeRequested") == 1
 
 
+async def test_a_task_over_its_own_budget_leaves_its_slot_to_the_next_one_at_once(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as harness:
+        await harness.with_agent("A")
+        await harness.inbox.request("A", events.PauseRequested(at=START))
+        await harness.submitted("B")
+        await harness.submitted("C")
+        await harness.inbox.request("A", events.CapsChanged(at=START, caps=Caps(turns=0)))
+        await harness.inbox.request("A", events.ResumeRequested(at=START))
+        assert [harness.task(name).holds_slot for name in ("A", "B", "C")] == [False, True, False]
+        await harness.inbox.request("B", events.CancelRequested(at=START))
+        await harness.settled()
+        assert harness.task("A").agent.blocked_by is PauseReason.BUDGET
+        assert harness.task("C").holds_slot
+
+
 async def test_a_users_pause_outlasts_pressure(tmp_path: Path) -> None:
     async with at_work(tmp_path) as harness:
         await harness.with_agent("A")
         await harness.inbox.request("A", events.PauseRequested(at=START))
-        harness.supervisor.update_pressure(short_of_disk("no room"))
-        harness.supervisor.update_pressure(None)
+        harness.supervisor.control.update_pressure(short_of_disk("no room"))
+        harness.supervisor.control.update_pressure(None)
         await harness.settled()
         assert (harness.task("A").agent.status, harness.task("A").agent.blocked_by) == (
             AgentStatus.PAUSED,
@@ -418,16 +434,16 @@ async def test_users_are_notified_once_of_each_missing_login_by_a_task_that_wait
         def told() -> list[str]:
             return [f"{one} {notice.kind}: {notice.text}" for one in tasks for notice in harness.task(one).notices]
 
-        harness.supervisor.set_login_status(missing)
+        harness.inbox.report_agents(Trouble(kind=TroubleKind.ACCOUNT, reason=missing))
         for name in tasks:
             await harness.submitted(name)
-        harness.supervisor.set_login_status(missing)
+        harness.inbox.report_agents(Trouble(kind=TroubleKind.ACCOUNT, reason=missing))
         await harness.settled()
         assert told() == [f"ABC-1 login_missing: {missing}"]
-        harness.supervisor.set_login_status(None)
+        harness.inbox.report_agents(None)
         await harness.settled()
         assert harness.task("ABC-1").status is TaskStatus.IN_PROGRESS
-        harness.supervisor.set_login_status(missing)
+        harness.inbox.report_agents(Trouble(kind=TroubleKind.ACCOUNT, reason=missing))
         await harness.submitted("ABC-3")
         assert len(told()) == 1
         assert [notice.kind for notice in harness.task("ABC-3").notices] == ["login_missing"]
@@ -435,7 +451,7 @@ async def test_users_are_notified_once_of_each_missing_login_by_a_task_that_wait
 
 async def test_a_draining_daemon_admits_nothing(tmp_path: Path) -> None:
     async with at_work(tmp_path) as harness:
-        harness.supervisor.drain()
+        harness.supervisor.control.drain()
         await harness.submitted("A")
         assert harness.task("A").status is TaskStatus.PENDING
 
@@ -581,7 +597,7 @@ async def test_after_a_refusal_of_the_account_one_task_tries_it_again_and_its_su
         await harness.submitted("C")
         await harness.told("A", *refused("A"))
         assert active() == ["B"]
-        assert harness.supervisor.snapshot().trouble is not None
+        assert harness.supervisor.snapshot().obstacle is not None
         assert "it is tried again at" in harness.supervisor.why(harness.task("A")).facts[0]
         await harness.told("B", *refused("B"))
         assert active() == []
@@ -604,3 +620,50 @@ async def test_after_a_refusal_of_the_account_one_task_tries_it_again_and_its_su
         await harness.told(again, events.RunStarted(at=harness.now, folder=f"agents/{attempt}", pid=9), done)
         assert len(active()) == 2
         assert harness.supervisor.snapshot().trouble is None
+
+
+async def test_a_program_that_starts_for_no_task_holds_all_blocks_none_and_is_tried_by_one_at_a_time(
+    tmp_path: Path,
+) -> None:
+    complaint = "the agent ended with exit code 1 without a result: error: unknown option '--effort'"
+
+    async def fail(name: str) -> None:
+        attempt = harness.task(name).agent.attempt
+        started = events.RunStarted(at=harness.now, folder=f"agents/{attempt}", pid=8)
+        await harness.told(name, started, events.AgentExited(at=harness.now, attempt=attempt, reason=complaint, code=1))
+
+    async def wait(minutes: float) -> list[str]:
+        harness.now += timedelta(minutes=minutes)
+        for _ in range(2):
+            harness.supervisor.check_clock()
+            harness.inbox.wake()
+            await harness.settled()
+        return [task.id for task in harness.supervisor.tasks.values() if task.holds_slot]
+
+    async with at_work(tmp_path, Capacity(places=1)) as harness:
+        await harness.with_agent("A")
+        for _ in range(3):
+            await fail("A")
+            await wait(10)
+        assert (harness.task("A").status, harness.task("A").agent.attempt) == (TaskStatus.BLOCKED, 3)
+        await harness.with_agent("B")
+        await harness.submitted("C")
+        await fail("B")
+        assert await wait(0) == []
+        assert [task.status for task in harness.supervisor.tasks.values()] == ["in_progress", "in_progress", "pending"]
+        assert [notice.kind for task in harness.supervisor.tasks.values() for notice in task.notices] == [
+            "blocked", "installation_broken",
+        ]  # fmt: skip
+        for name in ("A", "B", "C"):
+            assert harness.supervisor.why(harness.task(name)).facts[0].startswith(f"agents cannot work: {complaint}")
+        assert await wait(6) == ["C"], "it has not met the fault, which may be the others' own"
+        await harness.told(
+            "C", events.CommandFailed(at=harness.now, command=harness.hands.asked[-1][1], reason="no disk")
+        )
+        assert await wait(0) == ["A"]
+        await fail("A")
+        assert (await wait(9), await wait(2)) == ([], ["B"])
+        session = events.SessionStarted(at=harness.now, attempt=harness.task("B").agent.attempt, session_id="s")
+        await harness.told("B", events.RunStarted(at=harness.now, folder=f"agents/{session.attempt}", pid=9), session)
+        assert harness.supervisor.snapshot().trouble is None
+        assert [harness.task(name).budgets["agent_retries"].used for name in ("A", "B")] == [0, 0]

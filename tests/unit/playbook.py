@@ -22,6 +22,7 @@ from orchestrator.core.events.child_events import ChildEnded, ChildrenSubmitted
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
+from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.children import ChildStatus
 from orchestrator.core.task.failures import Analysis
@@ -502,6 +503,11 @@ def thawed(task: Task, at: datetime) -> events.Event:
 def alarm(task: Task, at: datetime) -> events.Event:
     """An alarm rang, possibly early."""
     return events.AlarmRang(at=at)
+
+
+def checkpoint_of(reason: Reason, *uncommitted: str) -> Happening:
+    """A checkpoint was saved for a reason."""
+    return lambda task, at: events.CheckpointSaved(at=at, number=task.seq, reason=reason, uncommitted=uncommitted)
 
 
 def checkpoint(task: Task, at: datetime) -> events.Event:

@@ -8,6 +8,7 @@ import typer
 from orchestrator.cli.context import Json, TaskName, UsageError, context_of, parse_options
 from orchestrator.cli.output import budget_text, console, note, print_json, status_text
 from orchestrator.core.events.operations import OperationRefused
+from orchestrator.core.task.agent import PauseReason
 from orchestrator.server.schemas.task_input import CapsBody
 from orchestrator.server.schemas.tasks import ManyView, TaskView
 
@@ -110,6 +111,9 @@ def _request_all(context: typer.Context, action: str, *, json: bool) -> None:
         print_json(changed)
         return
     for task in changed.tasks:
+        if action == "drain" and task.blocked_by is PauseReason.PRESSURE:
+            console().print(task.id, "its agent is ended, its session is kept")
+            continue
         console().print(task.id, status_text(task.status, paused=task.paused, blocked_by=task.blocked_by))
     if not changed.tasks:
         note("no task had to change")

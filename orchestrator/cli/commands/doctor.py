@@ -21,8 +21,10 @@ from orchestrator.agents.installation import (
     ClaudeBroken,
     ClaudeMissing,
     claude_version,
+    dotted,
     find_claude,
     login_state,
+    version_note,
     version_problem,
 )
 from orchestrator.cli.context import CliContext, Json, context_of
@@ -36,6 +38,7 @@ from orchestrator.workspaces.git import Git
 
 OLDEST_GIT = (2, 34)
 NIGHT = timedelta(hours=12)
+DAYS = "two days (UTC)"
 LISTENING = "00010000"
 """The flags of a listening socket in /proc/net/unix."""
 
@@ -114,6 +117,7 @@ def findings(settings: Settings, variables: Environment) -> Iterator[DoctorFindi
     yield time_zone(variables)
     yield processes()
     yield isolation(settings, variables)
+    yield money(settings)
     yield daemon(settings)
 
 
@@ -134,10 +138,12 @@ def agent(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]
     except (ClaudeMissing, ClaudeBroken) as error:
         yield DoctorFinding(name="claude", level=Level.BAD, text=str(error), mend=INSTALL_CLAUDE)
         return
-    objection = version_problem(version)
-    words = ".".join(map(str, version))
-    oldest = ".".join(map(str, OLDEST))
-    yield _one("claude", objection is None, objection or f"{words} ({executable}), {oldest} or later", INSTALL_CLAUDE)
+    objection, note = version_problem(version, allow_newer=settings.agent.allow_newer), version_note(version)
+    text = f"{dotted(version)} ({executable}), {note or f'{dotted(OLDEST)} or later'}"
+    if note and not objection:
+        yield DoctorFinding(name="claude", level=Level.WARN, text=text, mend=INSTALL_CLAUDE)
+    else:
+        yield _one("claude", objection is None, objection or text, INSTALL_CLAUDE)
     yield login(executable, env)
 
 
@@ -248,6 +254,18 @@ def isolation(settings: Settings, variables: Environment) -> DoctorFinding:
     level = Level.BAD if settings.isolation == "bubblewrap" else Level.WARN
     mend = "" if settings.isolation == "none" else "sudo apt install bubblewrap"
     return DoctorFinding(name="isolation", level=level, text=text, mend=mend)
+
+
+def money(settings: Settings) -> DoctorFinding:
+    """Say what a night could cost at most; without a cap that is a warning."""
+    day, task = settings.budget.day, settings.budget.task
+    one_call = "and one more call to the model of each agent"
+    if day.usd is not None:
+        text = f"a night costs at most ${2 * day.usd:,.2f} ({DAYS} with a cap of ${day.usd:,.2f} each) {one_call}"
+        return DoctorFinding(name="money", level=Level.OK, text=text)
+    each = f"at most ${task.usd:,.2f} for each task, but there is" if task.usd is not None else "there is"
+    text = f"{each} no cap on what all tasks of a night cost together"
+    return DoctorFinding(name="money", level=Level.WARN, text=text, mend="set usd = 50.0 in [budget.day], for one")
 
 
 def daemon(settings: Settings) -> DoctorFinding:

@@ -1,4 +1,4 @@
-"""`state init|get|transition|step|fail|resume-point`: operations on a state.json, for programs; JSON in and out.
+"""`state init|scan|get|transition|step|fail|resume-point`: operations on a state.json, for programs; JSON in and out.
 
 A standalone workspace is changed under a lock. A task in a data folder belongs to its daemon: a running daemon is
 asked, otherwise the change is one decision made in its place.
@@ -22,6 +22,7 @@ from orchestrator.core.task.ticket import TicketType
 from orchestrator.daemon.callers import Caller, run_above
 from orchestrator.daemon.offline_state import OfflineTask, StandaloneWorkspace, is_task
 from orchestrator.formats.codec import Json
+from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.pipelines.families.tickets.standalone_state import InitialState
 from orchestrator.pipelines.operation_parser import failure_of, step_of, transition_of
@@ -78,6 +79,19 @@ def init(  # noqa: PLR0913, PLR0917 - one parameter for each option
         auto_merge=auto_merge,
     )
     return _print(lambda: _lone(context_of(context), workspace).init(beginning))
+
+
+@state.command(epilog="Example: [bold]orchestrator state scan work/STABLE-1234[/bold]")
+def scan(context: typer.Context, workspace: Workspace) -> int:
+    """Search the ticket.json of a workspace for secrets, mask them, and record the result. Exit code 1 if it must not
+    be passed on.
+    """
+    folder = workspace.expanduser().resolve()
+    if is_task(folder):
+        raise UsageError("the ticket of a task was searched when it was submitted")
+    answer = _lone(context_of(context), folder).scan(bundled_redactor())
+    typer.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
+    return int(not answer["ok"])
 
 
 @state.command(epilog="Example: [bold]orchestrator state get work/STABLE-1234[/bold]")
@@ -159,7 +173,7 @@ def _failed(found: StateOperations, told: Document) -> Document:
 
 def _on(context: typer.Context, workspace: Path, request: Callable[[StateOperations], Document]) -> int:
     """Run an operation on the workspace, or ask the daemon it belongs to; an agent always asks its daemon."""
-    folder = workspace.expanduser().absolute()
+    folder = workspace.expanduser().resolve()
     options = context_of(context)
     if not is_task(folder):
         return _print(lambda: request(_lone(options, folder)))
@@ -183,7 +197,7 @@ def _client(options: CliContext, folder: Path) -> Client:
 def _lone(options: CliContext, workspace: Path) -> StandaloneWorkspace:
     pipelines = load_definitions(options.settings().definition_folders()).pipelines
     by = str(Caller(pid=os.getpid(), uid=os.getuid()))
-    return StandaloneWorkspace(workspace.expanduser().absolute(), pipelines, clock.now, by)
+    return StandaloneWorkspace(workspace.expanduser().resolve(), pipelines, clock.now, by)
 
 
 def _told() -> Document:

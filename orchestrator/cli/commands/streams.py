@@ -78,6 +78,8 @@ def follow_events(client: Client, wanted: StreamFilter, task: str = "") -> Itera
 
 def render_event(one: EventView | GapView) -> Text:
     """Render an event on one line."""
+    if isinstance(one, GapView) and one.deleted:
+        return Text(plain(one.reason), "dim")
     if isinstance(one, GapView):
         return Text("some events are lost: ", "yellow") + line(one.reason)
     moved = Text(f"  {one.from_ or 'new'} → {one.to}", "cyan") if one.from_ != one.to else Text()

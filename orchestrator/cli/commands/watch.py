@@ -138,6 +138,8 @@ def _head(found: OverviewView, away: str) -> Iterator[Text]:
         yield Text("daemon not reachable: ", "bold red") + line(away)
     if found.pressure:
         yield Text("paused: ", "bold yellow") + line(found.pressure)
+    if found.trouble:
+        yield Text("no agent can work: ", "bold yellow") + line(found.trouble)
     if found.limited_until:
         left = duration((found.limited_until - datetime.now(UTC)).total_seconds())
         yield Text(f"usage limit until {local(found.limited_until)}, in {left}", "yellow")

@@ -93,7 +93,12 @@ def _problems(task: Task) -> Iterator[str]:
 
 
 def _hint(task: Task, newest: Failure | None) -> str:
-    """Return what to do first: follow the newest analysis, read the log, or resolve what prevents the merge."""
+    """Return what to do first: follow the newest analysis, read the log, or resolve what prevents the merge.
+
+    The failure of another stage than the one in which the task ended is not its cause.
+    """
+    if newest is not None and newest.state != task.stage:
+        newest = None
     if newest is not None and newest.analysis is not None and newest.analysis.suggested_fix.strip():
         return f"try what {newest.agent or 'its agent'} suggests: {_line(newest.analysis.suggested_fix, _LONGEST_HINT)}"
     if newest is not None and newest.log_file:

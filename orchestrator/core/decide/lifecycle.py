@@ -36,7 +36,7 @@ from orchestrator.core.task.agent import (
     SessionOrigin,
     TurnProgress,
 )
-from orchestrator.core.task.budget import NO_CAPS, reached_cap, seconds_left
+from orchestrator.core.task.budget import NO_CAPS, Spending, reached_cap, seconds_left
 from orchestrator.core.task.failures import ACCEPTED, Analysis
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.progress import StageStatus, StepStatus
@@ -163,14 +163,18 @@ def deadline(task: Task, at: datetime) -> datetime:
 
 
 def cap_reached(task: Task) -> str | None:
-    """Return which of the task's caps is reached, in words for a person; None while something is left of each."""
+    """Return which of the task's caps is reached, in words for a person; None while something is left of each.
+
+    The running turn counts with what it has used so far, as far as that is known.
+    """
     caps, most, before = task.policy.caps, task.policy.usd_after_limit, task.spending.usd_at_limit
     if caps == NO_CAPS and most is None:
         return None
-    spent, tokens = task.spending.total, task.agent.turn.tokens
+    spent, turn = task.spending.total, task.agent.turn
+    spent = spent + Spending(usd=turn.usd, tokens=turn.tokens)
     if most is not None and before is not None and spent.usd - before >= most:
         return f"${spent.usd - before:.2f} of the ${most:.2f} that may follow a usage limit are spent"
-    return reached_cap(replace(spent, tokens=spent.tokens + tokens), caps)
+    return reached_cap(spent, caps)
 
 
 def pause_if_over_caps(task: Task) -> Task:

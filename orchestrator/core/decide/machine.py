@@ -21,8 +21,10 @@ free again.
 """
 
 import fnmatch
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import assert_never
 
 from orchestrator.core.decide import (
@@ -44,13 +46,17 @@ from orchestrator.core.events.commands import Command
 from orchestrator.core.events.notice import NoticeKind
 from orchestrator.core.task import guards
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
+from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.checks import with_result
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.progress import Budget, StageFacts, StageRecord, Step
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 
-_NOTED = (events.DaemonStarted, events.ForeignEditFound)
+STOPPED: Mapping[Reason, str] = MappingProxyType(
+    {Reason.LIMIT: "token_limit", Reason.USER: "manual_stop", Reason.FREEZE: "manual_stop"}
+)
+"""Why work on a step was stopped, in the words of its checkpoint, by the reason of the task's."""
 
 
 def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[Command, ...]]:
@@ -90,15 +96,25 @@ def decide(
     when the event changes nothing. Raises InvalidTransition for a request that the task's state does not allow.
     """
     after = _apply(pipeline, task, event)
-    if after is task and not isinstance(event, _NOTED):
+    if after is task and not _is_noted(pipeline, task, event):
         return task, ()
     transitions.require_legal(task, after)
     if after.failures is not task.failures:
-        after = outcomes.name_plan_steps(pipeline, after)
+        after = outcomes.name_related(pipeline, task, after)
     after = replace(_hold_turn(allowance, task, after, event.at), seq=task.seq + 1, updated_at=event.at)
     owed = obligations(pipeline, after)
     before = () if isinstance(event, events.DaemonStarted) else obligations(pipeline, task)
     return after, tuple(command for command in owed if command not in before)
+
+
+def _is_noted(pipeline: Pipeline, task: Task, event: events.Event) -> bool:
+    """Return whether an event is on record although it changes nothing: what was found, or that the daemon started.
+
+    A start is nothing to a task that has not begun and owes no command: hundreds of these may wait for a slot.
+    """
+    if isinstance(event, events.DaemonStarted):
+        return task.status is not TaskStatus.PENDING or bool(obligations(pipeline, task))
+    return isinstance(event, events.ForeignEditFound)
 
 
 def _hold_turn(allowance: Allowance, before: Task, after: Task, at: datetime) -> Task:
@@ -145,12 +161,12 @@ def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
         case events.AlarmRang():
             return _on_alarm(pipeline, task, event)
         case events.CheckpointSaved():
-            return replace(task, agent=replace(task.agent, last_saved=event.at))
+            return _on_checkpoint(task, event)
         case events.OperationRequested():
             return state_operations.apply_operation(pipeline, task, event)
         case events.LoginMissed():
-            key = f"login-{task.seq}"
-            return pausing.add_notice(task, NoticeKind.LOGIN_MISSING, event.reason, event.at, key)
+            kind = NoticeKind.INSTALLATION_BROKEN if event.blames_installation else NoticeKind.LOGIN_MISSING
+            return pausing.add_notice(task, kind, event.reason, event.at, f"login-{task.seq}")
         case events.PersonTold():
             return replace(task, notices=tuple(notice for notice in task.notices if notice.key != event.key))
         case _:
@@ -271,6 +287,15 @@ def _on_command_failure(pipeline: Pipeline, task: Task, event: events.CommandFai
     return outcomes.block(task, event.reason, event.at)
 
 
+def _on_checkpoint(task: Task, event: events.CheckpointSaved) -> Task:
+    """Return the task with the checkpoint noted, at its present step too while the work on that is stopped."""
+    task = replace(task, agent=replace(task.agent, last_saved=event.at))
+    why = STOPPED.get(event.reason) if event.reason else None
+    if why is None or not task.is_paused:
+        return task
+    return replace(task, steps=plan.note_stop(task.steps, task.agent.turn.step, why, event.uncommitted, event.at))
+
+
 def _with_run_state(task: Task, folder: str, process: ProcessState) -> Task:
     """Return the task with its run's state changed. Ignore reports about runs that are starting or stopping."""
     unmoved = (process, ProcessState.STARTING, ProcessState.PARKING)
@@ -336,7 +361,7 @@ def _alarm_while_paused(task: Task, at: datetime) -> Task:
         retry_at = task.retry_at if task.next_action is NextAction.RETRY else None
         return pausing.unpause(replace(task, retry_at=retry_at))
     if task.waits_for_merge and task.retry_at and at >= task.retry_at:
-        return replace(task, retry_at=None)
+        return publishing.look_again(task, at)
     run = task.run
     if run is not None and run.process is ProcessState.FROZEN and run.park_at and at >= run.park_at:
         return pausing.park(task)

@@ -109,11 +109,11 @@ def _look_at_pull_request(task: Task) -> tuple[do.Command, ...]:
     publication = task.publication
     if publication.number is None or not task.waits_for_merge:
         return ()
-    asked = publication.asked_for_round
-    if task.retry_at is not None or not (asked or task.policy.look_every > 0):
+    asked, due = publication.asked_for_round, publication.look_due
+    if due is None and (task.retry_at is not None or not (asked or task.policy.look_every > 0)):
         return ()
     look = do.LookAtPullRequest(
-        number=publication.number, round=publication.round + 1, seen=publication.seen, asked=asked
+        number=publication.number, round=publication.round + 1, seen=publication.seen, asked=asked, due=due
     )
     return (look,)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from fnmatch import fnmatchcase
 
 from orchestrator.core.decide.final_message import final_message
 from orchestrator.core.decide.pausing import add_notice
@@ -42,24 +43,41 @@ def record_failure(task: Task, at: datetime, failure: Failure) -> Task:
     return replace(task, failures=task.failures.with_failure(replace(failure, occurred_at=at)))
 
 
-def name_plan_steps(pipeline: Pipeline, task: Task) -> Task:
-    """Return the task whose failures in a step of the plan say where the plan has it."""
-    plan = next(iter(pipeline.plans), None)
-    if plan is None:
-        return task
+def name_related(pipeline: Pipeline, before: Task, task: Task) -> Task:
+    """Return the task whose new failures say where the plan has their step, and which design was followed.
+
+    The failure of a whole evaluation is related to the whole plan. What another program reports is left as it is,
+    except for the number of a step.
+    """
+    known = {entry.id for entry in before.failures.entries}
     entries = tuple(
-        replace(entry, related_plan_step=f"{plan}#step-{entry.step}")
-        if entry.related_plan_step is None and (entry.step or "").isdecimal()
-        else entry
-        for entry in task.failures.entries
+        entry if entry.id in known else _with_relations(pipeline, task, entry) for entry in task.failures.entries
     )
     return replace(task, failures=replace(task.failures, entries=entries))
+
+
+def _with_relations(pipeline: Pipeline, task: Task, entry: Failure) -> Failure:
+    plan = next(iter(pipeline.plans), None)
+    if plan is None:
+        return entry
+    if (entry.step or "").isdecimal():
+        entry = replace(entry, related_plan_step=entry.related_plan_step or f"{plan}#step-{entry.step}")
+    if pipeline.is_manual or not task.steps:
+        return entry
+    left = (name for record in task.stages.values() for name in record.artifacts)
+    drafts = [name for name in left if fnmatchcase(name, pipeline.family.draft)]
+    newest = max(drafts, key=lambda name: (len(name), name), default=None)
+    return replace(
+        entry,
+        related_plan_step=entry.related_plan_step or plan,
+        related_design=entry.related_design or newest,
+    )
 
 
 def record_failed_turn(task: Task, at: datetime, kind: str, reason: str, action: str) -> Task:
     """Return the task with the failure of its agent's present turn on record, and what follows from it."""
     return record_failure(task, at, Failure(
-        id="", occurred_at=at, state=task.stage, agent=task.agent.role, step=step_name(task),
+        id="", occurred_at=at, state=task.stage, agent=task.agent.role, step=step_name(task), details=reason[500:2000],
         attempted=f"turn {task.agent.turn.number} of attempt {task.agent.attempt}", command=None,
         expected="a turn that finishes its work", type=kind, summary=reason[:500], action=action,
     ))  # fmt: skip

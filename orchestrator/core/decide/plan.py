@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 
-from orchestrator.core.task.progress import Step, StepStatus
+from orchestrator.core.task.progress import Step, StepCheckpoint, StepStatus
 
+NOT_NOTED = "nothing was noted; see the uncommitted files"
 STEP_PREFIX = "## Step"
 _HEADING = re.compile(r"##\s+Step(?![a-z])\s*(\d+)?\s*[:.)\u2013\u2014-]?\s*(.*)")
 _LONGEST = 300
@@ -83,6 +84,26 @@ def finish_step(steps: Sequence[Step], step_id: int, commits: Sequence[str], at:
             last_checkpoint=None,
         )
         if step.step_id == step_id
+        else step
+        for step in steps
+    )
+
+
+def note_stop(
+    steps: Sequence[Step], step_id: int | None, reason: str, uncommitted: Sequence[str], at: datetime
+) -> tuple[Step, ...]:
+    """Return the steps with a checkpoint at the one in progress; what its agent has noted there stays."""
+    return tuple(
+        replace(
+            step,
+            last_checkpoint=StepCheckpoint(
+                at=at,
+                reason=reason,
+                work_in_progress=(step.last_checkpoint.work_in_progress if step.last_checkpoint else "") or NOT_NOTED,
+                uncommitted_files=tuple(uncommitted),
+            ),
+        )
+        if step.step_id == step_id and step.status is StepStatus.IN_PROGRESS
         else step
         for step in steps
     )

@@ -84,6 +84,11 @@ def send_back(pipeline: Pipeline, task: Task, wanted: tuple[str, ...], at: datet
     return replace(lifecycle.enter_stage(pipeline, task, stage.on_fail, at), requested_changes=wanted)
 
 
+def look_again(task: Task, at: datetime) -> Task:
+    """Return the task with a look at its pull request owed, and the time of the one after it."""
+    return replace(task, publication=replace(task.publication, look_due=at), retry_at=_next_look(task, at))
+
+
 def request_round(task: Task) -> Task:
     """Return the task with a look at its pull request owed, after which its agent handles the comments."""
     return replace(task, publication=replace(task.publication, asked_for_round=True), retry_at=None)
@@ -140,6 +145,7 @@ def _on_opened(task: Task, event: publish_events.PullRequestOpened) -> Task:
 
 def _wait_for_merge(task: Task, at: datetime) -> Task:
     """Return the task waiting for its pull request: a person merges it on the forge, or approves the merge here."""
+    task = replace(task, publication=replace(task.publication, look_due=None))
     task = replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING, retry_at=_next_look(task, at))
     if _merges_by_itself(task):
         return pausing.resume_if_free(task)
@@ -161,7 +167,7 @@ def _on_look(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSe
         case PullStatus.MERGED:
             return _on_merged_outside(pipeline, task, event)
         case PullStatus.CLOSED:
-            task = _withdraw_requests(task, event.at)
+            task = _withdraw_requests(replace(task, publication=replace(publication, look_due=None)), event.at)
             closed = f"{publication.pr_url} was closed without a merge; reopen it there and retry, or cancel the task"
             return outcomes.block(task, f"{task.stage}: {closed}", event.at)
         case PullStatus.OPEN:
@@ -169,16 +175,25 @@ def _on_look(pipeline: Pipeline, task: Task, event: publish_events.PullRequestSe
         case _:
             assert_never(event.status)
     round_requested = publication.asked_for_round
-    publication = replace(
+    before, publication = (
         publication,
-        hindrances=event.hindrances,
-        refusals=0 if event.hindrances else publication.refusals,
-        reviewers=event.reviewers or publication.reviewers,
-        asked_for_round=round_requested and not event.asked,
+        replace(
+            publication,
+            look_due=None,
+            hindrances=event.hindrances,
+            refusals=0 if event.hindrances else publication.refusals,
+            reviewers=event.reviewers or publication.reviewers,
+            asked_for_round=round_requested and not event.asked,
+        ),
     )
+    is_taken_up = event.feedback is not None and (round_requested or task.policy.follow_reviews)
+    is_ready = task.policy.auto_merge and not event.hindrances
+    is_scheduled = task.retry_at is not None and event.look_after is None
+    if is_scheduled and replace(before, look_due=None) == publication and not (is_taken_up or is_ready):
+        return task
     task = replace(task, publication=publication)
     task = replace(task, retry_at=_next_look(task, event.at, event.look_after))
-    if event.feedback is not None and (round_requested or task.policy.follow_reviews):
+    if is_taken_up:
         return _accept_comments(pipeline, task, event)
     if _merges_by_itself(task) and not event.hindrances:
         task = _withdraw_requests(task, event.at)
@@ -229,7 +244,7 @@ def _on_merged(pipeline: Pipeline, task: Task, event: publish_events.PullRequest
 
 
 def _finish(pipeline: Pipeline, task: Task, commit: str | None, at: datetime) -> Task:
-    publication = replace(task.publication, merged_at=at, merge_commit=commit, hindrances=())
+    publication = replace(task.publication, merged_at=at, merge_commit=commit, hindrances=(), look_due=None)
     return lifecycle.advance(pipeline, replace(task, publication=publication), at)
 
 

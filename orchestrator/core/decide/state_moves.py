@@ -188,12 +188,12 @@ def _lacking(stage: Stage, task: Task, edge: Move, evidence: Evidence) -> tuple[
         case TransitionKind.BACK:
             accepted = guards.accepted(stage.guards)
             failed = any(result.verdict not in accepted for result in task.evaluation.results.values())
-            return (() if failed else ("no check failed",)) + _out_of_cycles(stage, task)
+            return (() if failed else ("no check failed",)) + out_of_cycles(stage, task)
         case _:
             assert_never(edge.way)
 
 
-def _out_of_cycles(stage: Stage, task: Task) -> tuple[str, ...]:
+def out_of_cycles(stage: Stage, task: Task) -> tuple[str, ...]:
     """Return that no cycle is left. The present failure counts: after the third of three, only BLOCKED is reachable."""
     if stage.budget is None:
         return ()

@@ -7,6 +7,7 @@ A workspace without a daemon has a manual pipeline. Its callers do the work, so 
 counts, and no command is owed. Guards and transitions are the same.
 """
 
+import fnmatch
 from dataclasses import replace
 from typing import assert_never
 
@@ -21,12 +22,14 @@ from orchestrator.core.events.operations import (
     Transition,
     blocked,
     mismatch,
+    no_steps_here,
     not_at_work,
 )
 from orchestrator.core.task import guards
 from orchestrator.core.task.agent import AgentStatus
+from orchestrator.core.task.guards import Evidence
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.core.task.progress import StepStatus
+from orchestrator.core.task.progress import StageFacts, StepStatus
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Answer, RequestStatus, Subject
 from orchestrator.errors import InvalidTransition
@@ -86,8 +89,8 @@ def _update_step(pipeline: Pipeline, task: Task, event: events.OperationRequeste
         if not any(known.startswith(commit) for known in (*seen, *step.commits))
     )
     if not pipeline.stage(task.stage).work.has_steps:
-        lacking += (f"{task.stage} does not work through the steps of a plan",)
-    elif step.status is StepStatus.COMPLETED and update.status is not StepStatus.COMPLETED:
+        raise no_steps_here(task.stage, step.step_id)
+    if step.status is StepStatus.COMPLETED and update.status is not StepStatus.COMPLETED:
         lacking += (f"step {step.step_id} is completed by its commits",)
     elif update.status is StepStatus.COMPLETED:
         lacking += guards.missing_of_step(replace(event.evidence, commits=seen or step.commits))
@@ -98,7 +101,18 @@ def _update_step(pipeline: Pipeline, task: Task, event: events.OperationRequeste
     return replace(task, steps=state_moves.update_step(task.steps, replace(update, commits=commits), event.at))
 
 
+def _count_revisions(pipeline: Pipeline, task: Task, evidence: Evidence) -> Task:
+    """Return the task of a manual pipeline with the drafts counted as revisions beyond the first of each cycle."""
+    name, here = pipeline.family.draft_budget, task.stages[task.stage]
+    budget = task.budgets.get(name)
+    if not pipeline.is_manual or budget is None or here.facts is not StageFacts.DRAFTS:
+        return task
+    used = len(fnmatch.filter(evidence.files, pipeline.family.draft)) - task.cycle
+    return replace(task, budgets={**task.budgets, name: replace(budget, used=max(budget.used, used))})
+
+
 def _move(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> Task:
+    task = _count_revisions(pipeline, task, event.evidence)
     edge = state_moves.check_move(pipeline, task, move, event.evidence)
     if edge.way is TransitionKind.HALT:
         return outcomes.block(task, _halt_reason(pipeline, task, event, move), event.at)
@@ -117,7 +131,8 @@ def _move(pipeline: Pipeline, task: Task, event: events.OperationRequested, move
 
 def _halt_reason(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> str:
     if pipeline.is_manual:
-        return move.reason or "no try is left"
+        used_up = state_moves.out_of_cycles(pipeline.stage(task.stage), task)
+        return move.reason or "; ".join(used_up) or f"{event.by or 'a caller'} blocked it"
     return f"{task.stage}: " + (move.reason or f"{event.by or 'a caller'} blocked it")
 
 

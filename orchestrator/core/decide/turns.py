@@ -14,7 +14,7 @@ from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.events.agent_messages import AgentError, Recovery
 from orchestrator.core.events.notice import NoticeKind
-from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState, TurnProgress
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import NextAction, Task
@@ -29,6 +29,7 @@ from orchestrator.core.task.user_requests import (
     reusable,
 )
 
+_BEING_ENDED = (ProcessState.PARKING, ProcessState.UNFREEZABLE)
 SHORT_WAIT = timedelta(seconds=60)
 """How long an agent is paused that asks to be paused and tried again."""
 MOST_REQUESTS = 50
@@ -119,7 +120,7 @@ def _on_withdrawn(task: Task, event: events.RequestWithdrawn) -> Task:
 
     A CLI that is being stopped withdraws its requests; its session still needs the answers when it is resumed.
     """
-    if task.run is not None and task.run.process in (ProcessState.PARKING, ProcessState.UNFREEZABLE):
+    if task.run is not None and task.run.process in _BEING_ENDED:
         return task
     for request in task.pending_requests:
         if request.draft.request_id == event.request_id and request.attempt == event.attempt:
@@ -165,7 +166,7 @@ def _on_exit(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
         task.agent,
         status=AgentStatus.IDLE if task.agent.status is AgentStatus.RUNNING else task.agent.status,
         pid=None,
-        turn=replace(task.agent.turn, deadline=None, open_tools=0, active_since=None),
+        turn=replace(_without_tools(task.agent.turn), active_since=None),
         read_offset=max(event.offset, task.agent.read_offset),
     )
     if event.code is None:
@@ -182,11 +183,18 @@ def _on_exit(pipeline: Pipeline, task: Task, event: events.AgentExited) -> Task:
         )
     if task.next_action not in (NextAction.AGENT, NextAction.TURN, NextAction.INTERRUPT):
         return task
-    if task.is_paused or run.process in (ProcessState.PARKING, ProcessState.UNFREEZABLE):
+    if task.is_paused or run.process in _BEING_ENDED:
         at_once = None if task.waits_for_service else event.at
         return replace(task, next_action=NextAction.RETRY, retry_at=task.retry_at or at_once)
+    if event.blames_installation:
+        return pausing.hold_for_account(replace(task, next_action=NextAction.RETRY), PauseReason.SERVICE)
     follow = lifecycle.lose_attempt if event.is_lost else lifecycle.fail_attempt
     return follow(pipeline, task, event.reason, "agent_lost", event.at)
+
+
+def _without_tools(turn: TurnProgress) -> TurnProgress:
+    """Return a turn that has ended: it has no deadline, and no tool runs."""
+    return replace(turn, deadline=None, open_tools=0, tool="", tool_since=None)
 
 
 def _mark_undelivered(task: Task) -> Task:
@@ -219,7 +227,7 @@ def _add_usage(task: Task, event: events.TurnFinished) -> Task:
     agent = replace(
         task.agent,
         read_offset=event.offset,
-        turn=replace(task.agent.turn, tool_uses=event.tool_uses, deadline=None, tokens=0, open_tools=0),
+        turn=replace(_without_tools(task.agent.turn), tool_uses=event.tool_uses, tokens=0, usd=0.0),
         usage=replace(task.agent.usage, tokens=tokens, cost_usd=usd),
         last_update=event.at,
     )
@@ -281,6 +289,8 @@ def _on_failure(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> T
         return _wait_for_service(pipeline, task, event)
     if event.error_class in ACCOUNT_ERRORS:
         return _wait_for_account(pipeline, task, event)
+    if event.blames_installation:
+        return _wait_for_repair(pipeline, task, event.at)
     if event.error_class == ErrorClass.BUDGET and lifecycle.cap_reached(task) is not None:
         return pausing.park(lifecycle.next_turn(pipeline, task, event.at))
     if task.run is not None and task.run.process is ProcessState.PARKING:
@@ -322,17 +332,21 @@ def _wait_for_service(pipeline: Pipeline, task: Task, event: events.TurnFinished
 
 
 def _wait_for_account(pipeline: Pipeline, task: Task, event: events.TurnFinished) -> Task:
-    """Return the task paused until the service accepts the account again; its session then goes on with another turn.
-
-    Its agent is ended, because a running one may have read the old login.
-    """
+    """Return the task paused until the service accepts the account again."""
     remedy = lifecycle.FOR_A_PERSON[ErrorClass(event.error_class or ErrorClass.AUTHENTICATION)]
-    task = pausing.park(lifecycle.next_turn(pipeline, task, event.at))
-    if not pausing.is_paused_by_daemon(task):
-        task = pausing.hold_for_account(task, PauseReason.SERVICE)
+    task = _wait_for_repair(pipeline, task, event.at)
     text = f"the service refused the account: {event.reason}; to fix it, {remedy}"
     key = f"account-{task.agent.attempt}-{task.agent.turn.number}"
     return pausing.add_notice(task, NoticeKind.LOGIN_MISSING, text, event.at, key)
+
+
+def _wait_for_repair(pipeline: Pipeline, task: Task, at: datetime) -> Task:
+    """Return the task paused until agents can work again; its session then goes on with another turn.
+
+    Its agent is ended, because a running one may have read the old login.
+    """
+    task = pausing.park(lifecycle.next_turn(pipeline, task, at))
+    return task if pausing.is_paused_by_daemon(task) else pausing.hold_for_account(task, PauseReason.SERVICE)
 
 
 def _count_wait(task: Task, by: PauseReason) -> Task:

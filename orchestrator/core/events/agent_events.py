@@ -205,14 +205,25 @@ class TurnUsage(Struct, frozen=True, kw_only=True):
 
 
 class TokenUsage(Struct, frozen=True, kw_only=True):
-    """Input and output tokens of one message of a running turn so far, without caches.
+    """What one message of a running turn used so far.
 
-    Every line of a message repeats them: keep the last of each id. Output tokens are reported when a message begins,
+    Every line of a message repeats this: keep the last of each id. Output tokens are reported when a message begins,
     and those of a subagent's last message never (measured). So the sum stays below what `TurnResult` says in the end.
+    `hour_cache_tokens` are those of `cache_write_tokens` that are kept for an hour.
     """
 
     message_id: str
-    tokens: int
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    hour_cache_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of input and output, without caches."""
+        return self.input_tokens + self.output_tokens
 
 
 class TurnResult(Struct, frozen=True, kw_only=True):

@@ -143,13 +143,14 @@ class OpenPullRequest:
 class LookAtPullRequest:
     """Check the state of a pull request; comments and failed checks whose marks are in `seen` are not reported again.
 
-    `asked` says that a person requested this look, so an earlier result must not be reused.
+    `asked` says that a person requested this look, so an earlier result must not be reused; `due` tells looks apart.
     """
 
     number: int
     round: int
     seen: tuple[str, ...]
     asked: bool = False
+    due: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

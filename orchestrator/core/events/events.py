@@ -15,6 +15,7 @@ from orchestrator.core.events.operations import Operation
 from orchestrator.core.events.publish_events import BaseEvent, PublishEvent
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
+from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.checks import CheckResult
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
 from orchestrator.core.task.task import Priority, Task
@@ -91,7 +92,8 @@ class TurnFinished(BaseEvent):
     """An agent's turn ended with a result. Its output was read up to `offset`; the cost is the total of the process.
 
     `resets_at` and `window` say when the usage limit that ended the turn is over and which one it is, if known.
-    `malformed` lists the blocks in its text that could not be read, with the reasons.
+    `malformed` lists the blocks in its text that could not be read, with the reasons. It `blames_installation` if the
+    turns of other tasks fail like that too, so that the task is not to blame.
     """
 
     attempt: int
@@ -105,6 +107,7 @@ class TurnFinished(BaseEvent):
     resets_at: datetime | None = None
     window: str | None = None
     malformed: tuple[str, ...] = ()
+    blames_installation: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +152,14 @@ class StallSeen(BaseEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentExited(BaseEvent):
     """An agent's process has ended and its process tree was cleaned up; `reason` says why, as far as it is known.
-    `is_lost` says that it did not end by itself: its holder was killed, or the machine went down.
+    `is_lost` says that it did not end by itself: its holder was killed, or the machine went down. It
+    `blames_installation` if agents of other tasks end like that too, so that the task is not to blame.
     """
 
     attempt: int
     reason: str = ""
     is_lost: bool = False
+    blames_installation: bool = False
     code: int | None = None
     signal: int | None = None
     offset: int = 0
@@ -226,10 +231,12 @@ class AlarmRang(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved(BaseEvent):
-    """A checkpoint was written; `commit` has the uncommitted work, if there was any."""
+    """A checkpoint was written; `commit` has the uncommitted work, if there was any, which is in these files."""
 
     number: int
     commit: str | None = None
+    reason: Reason | None = None
+    uncommitted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,9 +285,10 @@ class ArchiveRequested(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRequested(BaseEvent):
-    """A person wants the stage of a blocked task to be tried again."""
+    """A person wants the stage of a blocked task to be tried again; or the daemon, because it `blames_installation`."""
 
     by: str = ""
+    blames_installation: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,9 +337,10 @@ class OperationRequested(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginMissed(BaseEvent):
-    """Agents cannot reach a model until a person logs in; this task carries the notice to people."""
+    """Agents cannot work until a person logs in or mends the installation; this task carries the notice to people."""
 
     reason: str
+    blames_installation: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

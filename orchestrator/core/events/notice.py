@@ -16,6 +16,7 @@ class NoticeKind(StrEnum):
     DEPENDENCY_ASKED = "dependency_asked"
     LIMIT_REACHED = "limit_reached"
     LOGIN_MISSING = "login_missing"
+    INSTALLATION_BROKEN = "installation_broken"
     BLOCKED = "blocked"
     FAILED = "failed"
     COMPLETED = "completed"

@@ -51,6 +51,13 @@ def not_at_work(state: str, status: str, allowed: tuple[str, ...]) -> OperationR
     return OperationRefused(Refusal.NOT_AT_WORK, facts, f"the task is {status}; allowed now: {', '.join(allowed)}")
 
 
+def no_steps_here(state: str, step_id: int) -> OperationRefused:
+    """Refuse an update of a step in a state that does not work through the plan."""
+    reason = f"{state} does not work through the steps of a plan"
+    facts: Mapping[str, Json] = {"state": state, "step_id": step_id, "missing": [reason]}
+    return OperationRefused(Refusal.NOT_AT_WORK, facts, f"step {step_id} cannot be changed now: {reason}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
     """A move from one state to another, if its guards hold; `artifacts` are the names of files it left."""

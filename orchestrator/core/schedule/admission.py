@@ -3,12 +3,13 @@
 Only this module and the store assume that one process alone assigns slots, so many machines could share them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from functools import cached_property
 
 from orchestrator.core.decide.lifecycle import cap_reached
+from orchestrator.core.schedule.trouble import Trouble
 from orchestrator.core.task.agent import PAUSED, PauseReason
 from orchestrator.core.task.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached_cap
 from orchestrator.core.task.task import NextAction, Priority, Task, TaskStatus
@@ -98,8 +99,8 @@ def _queue_order(task: Task) -> tuple[object, ...]:
 class SchedulerSnapshot:
     """Everything that scheduling depends on at one moment: live tasks, how others ended, capacity, usage, the time.
 
-    `windows` is the known usage of the account, `trouble` the reason why the account cannot be used at all,
-    `ended_today` what ended tasks cost today. `model_of` returns the model that a task's next turn would use.
+    `windows` is the known usage of the account, `trouble` the reason why no turn can succeed, `ended_today` what ended
+    tasks cost today. `model_of` returns the model that a task's next turn would use.
     """
 
     tasks: LiveTasks
@@ -108,8 +109,13 @@ class SchedulerSnapshot:
     now: datetime
     windows: Windows = field(default_factory=dict)
     ended_today: Spending = NOTHING_SPENT
-    trouble: str | None = None
+    trouble: Trouble | None = None
     model_of: Callable[[Task], str] = lambda _: ""
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why no turn may begin; None also while one task tries whether the trouble is over."""
+        return None if self.trouble is None or self.trouble.is_probed else self.trouble.reason
 
     @cached_property
     def limited(self) -> tuple[Task, ...]:
@@ -124,7 +130,7 @@ def tasks_to_admit(snapshot: SchedulerSnapshot) -> list[str]:
         return []
     chosen: list[str] = []
     reasons: dict[tuple[object, ...], str | None] = {}
-    for task in snapshot.tasks.queue:
+    for task in _order_of_admission(snapshot):
         if len(chosen) >= free:
             break
         key = (len(chosen), snapshot.model_of(task), task.next_action in WITHOUT_AGENT, task.status)
@@ -133,6 +139,15 @@ def tasks_to_admit(snapshot: SchedulerSnapshot) -> list[str]:
         if reasons[key] is None and _may_begin(task, snapshot):
             chosen.append(task.id)
     return chosen
+
+
+def _order_of_admission(snapshot: SchedulerSnapshot) -> Sequence[Task]:
+    """Return the queue; while a trouble is probed, tasks that have not met it go first, as it may be a task's own."""
+    queue, trouble = snapshot.tasks.queue, snapshot.trouble
+    if trouble is None:
+        return queue
+    met = {task_id: number for number, task_id in enumerate(trouble.met_by)}
+    return sorted(queue, key=lambda task: met.get(task.id, -1))
 
 
 def places(snapshot: SchedulerSnapshot) -> int:
@@ -153,8 +168,8 @@ def block_reason(task: Task, snapshot: SchedulerSnapshot, starting: int = 0) -> 
 
 def account_refusal(task: Task, snapshot: SchedulerSnapshot) -> tuple[PauseReason, str] | None:
     """Return why the account allows a task no turn: the reason to pause it, and a text for people."""
-    if snapshot.trouble:
-        return PauseReason.SERVICE, snapshot.trouble
+    if snapshot.obstacle:
+        return PauseReason.SERVICE, snapshot.obstacle
     limit = active_limit_before(task, snapshot)
     if limit is None:
         return None
@@ -220,6 +235,11 @@ def spent_today(snapshot: SchedulerSnapshot) -> Spending:
     )
 
 
+def next_day(now: datetime) -> datetime:
+    """Return when the day ends whose budget counts."""
+    return datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), time(tzinfo=UTC))
+
+
 def day_used_up(snapshot: SchedulerSnapshot, starting: int = 0) -> str | None:
     """Return why no more may be spent today; money reserved for running turns counts as spent."""
     if snapshot.capacity.day == NO_CAPS:
@@ -229,9 +249,9 @@ def day_used_up(snapshot: SchedulerSnapshot, starting: int = 0) -> str | None:
 
 
 def _reserved(snapshot: SchedulerSnapshot, starting: int = 0) -> Spending:
-    """Return what is reserved for running turns, and for `starting` turns that are about to begin."""
-    running = sum(task.agent.turn.deadline is not None for task in snapshot.tasks.running) + starting
-    return Spending(usd=snapshot.capacity.turn_usd * running)
+    """Return what is reserved for running turns, at least what they have used, and for `starting` ones to come."""
+    most, turns = snapshot.capacity.turn_usd, [task.agent.turn for task in snapshot.tasks.running]
+    return Spending(usd=most * starting + sum(max(most, turn.usd) for turn in turns if turn.deadline is not None))
 
 
 def turns_to_interrupt(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, int, str]]:
@@ -242,10 +262,13 @@ def turns_to_interrupt(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, int, 
     if snapshot.capacity.day == NO_CAPS:
         return
     running = [
-        task for task in snapshot.tasks.running if task.next_action is NextAction.TURN and task.agent.turn.tokens
+        task
+        for task in snapshot.tasks.running
+        if task.next_action is NextAction.TURN and (task.agent.turn.tokens or task.agent.turn.usd)
     ]
     seconds = sum((snapshot.now - (task.agent.turn.active_since or snapshot.now)).total_seconds() for task in running)
-    unbilled = Spending(tokens=sum(task.agent.turn.tokens for task in running), seconds=seconds)
+    usd, tokens = sum(task.agent.turn.usd for task in running), sum(task.agent.turn.tokens for task in running)
+    unbilled = Spending(usd=usd, tokens=tokens, seconds=seconds)
     over = reached_cap(spent_today(snapshot) + unbilled, replace(snapshot.capacity.day, turns=None))
     if over:
         yield from ((task.id, task.agent.turn.number, f"the day's budget is used up: {over}") for task in running)
@@ -261,7 +284,7 @@ def tasks_to_pause(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, PauseReas
 
 
 def task_to_notify(snapshot: SchedulerSnapshot) -> str | None:
-    """Return the first task that trouble with the account delays. Its notice tells people about the trouble."""
+    """Return the first task that a trouble delays. Its notice tells people about the trouble."""
     paused = (task for task in snapshot.tasks.paused if task.retry_at is None)
     held = (task for task in paused if task.agent.blocked_by is PauseReason.SERVICE)
     waiting = (task for task in snapshot.tasks.queue if not blockers(task, snapshot) and block_reason(task, snapshot))
@@ -276,7 +299,7 @@ def tasks_to_resume(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, PauseRea
             if active_limit_before(task, snapshot) is None:
                 yield task.id, PauseReason.RATE_LIMIT
         elif reason is PauseReason.SERVICE and not task.agent.setbacks.limit_waits:
-            if task.retry_at is None and snapshot.trouble is None:
+            if task.retry_at is None and snapshot.obstacle is None:
                 yield task.id, PauseReason.SERVICE
         elif reason is PauseReason.BUDGET and cap_reached(task) is None and day_used_up(snapshot) is None:
             yield task.id, PauseReason.BUDGET

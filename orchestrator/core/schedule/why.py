@@ -10,9 +10,11 @@ from orchestrator.core.schedule.admission import (
     block_reason,
     blockers,
     day_used_up,
+    next_day,
     places,
 )
 from orchestrator.core.task.agent import PauseReason, ProcessState
+from orchestrator.core.task.budget import Spending, reached_caps
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Subject, UserRequest, how_to_answer
 
@@ -44,7 +46,8 @@ def explain(task: Task, snapshot: SchedulerSnapshot) -> Why:
         case TaskStatus.IN_PROGRESS:
             if task.is_paused:
                 return _paused(task, snapshot)
-            return Why(facts=(f"it is in {task.stage}", *_attempts(task)), next=_under_way(task))
+            facts = (f"it is in {task.stage}", *_tool(task, snapshot), *_attempts(task))
+            return Why(facts=facts, next=_under_way(task))
         case TaskStatus.BLOCKED:
             reason = (task.block_reason or "no reason is on record").removeprefix(f"{task.stage}: ")
             return Why(
@@ -91,16 +94,19 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
     match task.agent.blocked_by:
         case PauseReason.USER:
             return Why(facts=("a person paused it", processes), next=_how_to_resume(task, snapshot))
+        case PauseReason.PRESSURE if snapshot.capacity.draining:
+            ended = "the daemon was drained: its agent was ended, and its session is kept"
+            return Why(facts=(ended, processes), next="a restart of the daemon, or orchestrator resume --all")
         case PauseReason.PRESSURE:
             reason = snapshot.capacity.pressure or "the machine was short of resources"
             return Why(facts=(reason, processes), next="it continues by itself when there is enough again")
         case PauseReason.RATE_LIMIT:
             return _limited(task, snapshot, processes)
-        case PauseReason.SERVICE if snapshot.trouble and task.retry_at is None:
-            return Why(facts=(snapshot.trouble, processes), next=_AFTER_REPAIR)
+        case PauseReason.SERVICE if snapshot.obstacle and task.retry_at is None:
+            return Why(facts=(snapshot.obstacle, processes), next=_AFTER_REPAIR)
         case PauseReason.SERVICE:
             reason = "the model's service is overloaded, throttling or out of reach, or its agent asked for a pause"
-            return Why(facts=(reason, processes), next=f"it tries again by itself at {_clock(task)}")
+            return Why(facts=(reason, processes), next=f"it tries again by itself{_clock(task)}")
         case PauseReason.BUDGET:
             return _over_budget(task, snapshot, processes)
         case PauseReason.CHILDREN:
@@ -108,7 +114,7 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
             requests = task.pending_requests
             obstacles = tuple(f"not ready to merge: {one}" for one in task.publication.hindrances)
-            following = f"it is merged when nothing prevents that any more; the next look is at {_clock(task)}"
+            following = f"it is merged when nothing prevents that any more; {_next_look(task)}"
             if requests:
                 draft = requests[0].draft
                 following = how_to_answer(task.id, draft.kind, draft.subject, draft.name)
@@ -135,11 +141,11 @@ def _when_admitted(task: Task, snapshot: SchedulerSnapshot, by_itself: str) -> s
     reason = block_reason(task, snapshot)
     if reason is None:
         return by_itself
-    if reason == snapshot.trouble:
+    if reason == snapshot.obstacle:
         return _AFTER_REPAIR
     limit = active_limit_before(task, snapshot)
     if limit is None:
-        return by_itself
+        return _when_day_is_over(by_itself.split(" by itself", maxsplit=1)[0], snapshot)
     return by_itself + _FORGET if limit.until else "orchestrator resume --all"
 
 
@@ -147,16 +153,30 @@ def _over_budget(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why
     reason = cap_reached(task)
     if reason is None:
         over = day_used_up(snapshot) or "the day's budget was used up"
-        return Why(
-            facts=(over, processes), next="it continues by itself when the day (UTC) is over or more may be spent"
-        )
-    return Why(facts=(reason, processes), next=f"orchestrator budget {task.id} --usd AMOUNT, or cancel it")
+        return Why(facts=(over, processes), next=_when_day_is_over("it continues", snapshot))
+    options = _used_up(task) or ("usd",)
+    more = " ".join(f"--{name} {_MORE.get(name, 'NUMBER')}" for name in options)
+    return Why(facts=(reason, processes), next=f"orchestrator budget {task.id} {more}, or cancel it")
+
+
+_MORE = {"usd": "AMOUNT"}
+
+
+def _used_up(task: Task) -> tuple[str, ...]:
+    """Return the names of the caps that a person has to raise for the task to continue."""
+    turn = task.agent.turn
+    return tuple(reached_caps(task.spending.total + Spending(usd=turn.usd, tokens=turn.tokens), task.policy.caps))
+
+
+def _when_day_is_over(begins: str, snapshot: SchedulerSnapshot) -> str:
+    end = next_day(snapshot.now)
+    return f"{begins} by itself when the day is over, at {end:%Y-%m-%d %H:%M} UTC, or when [budget.day] allows more"
 
 
 def _limited(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why:
     if task.retry_at:
         reached = "its account has reached a usage limit"
-        return Why(facts=(reached, processes), next=f"it continues by itself at {_clock(task)}{_FORGET}")
+        return Why(facts=(reached, processes), next=f"it continues by itself{_clock(task)}{_FORGET}")
     reason = None if task.waits_for_word else block_reason(task, snapshot)
     if reason:
         return Why(
@@ -189,7 +209,14 @@ def _request_text(request: UserRequest) -> str:
 
 
 def _clock(task: Task) -> str:
-    return f"{task.retry_at:%Y-%m-%d %H:%M:%S} UTC" if task.retry_at else "the next look"
+    return f" at {task.retry_at:%Y-%m-%d %H:%M:%S} UTC" if task.retry_at else ""
+
+
+def _next_look(task: Task) -> str:
+    if task.retry_at:
+        return f"the next look is{_clock(task)}"
+    looks = task.policy.look_every > 0 or task.publication.asked_for_round
+    return "the daemon is looking at it now" if looks else f"to have it looked at: orchestrator review {task.id}"
 
 
 def _no_place(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
@@ -206,7 +233,18 @@ def _no_place(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
     ahead = snapshot.tasks.ahead.get(task.id, 0)
     taken = f"{len(holders)} of {places(snapshot)} slots are taken" + (f" by {', '.join(holders)}" if holders else "")
     waiting = f"{ahead} tasks are ahead of it" if ahead > 1 else "1 task is ahead of it"
-    return (taken, waiting) if ahead else (taken,)
+    trouble = (snapshot.trouble.reason,) if snapshot.trouble else ()
+    return (*trouble, taken, waiting) if ahead else (*trouble, taken)
+
+
+def _tool(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
+    """Return which tool has run for how long, if one has run for a minute."""
+    turn = task.agent.turn
+    minutes = int((snapshot.now - turn.tool_since).total_seconds() // 60) if turn.tool_since else 0
+    if not minutes or task.next_action is not NextAction.TURN:
+        return ()
+    others = f", with {turn.open_tools - 1} more tools" if turn.open_tools > 1 else ""
+    return (f"{turn.tool or 'a tool'} has run for {minutes} minute{'' if minutes == 1 else 's'}{others}",)
 
 
 def _attempts(task: Task) -> tuple[str, ...]:

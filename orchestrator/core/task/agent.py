@@ -95,9 +95,10 @@ class TurnProgress:
     """The present turn; the next turn starts from a whole new one, and `number` counts them within the attempt.
 
     `deadline` is set while the turn runs, `active_since` while its processes are not frozen. `step` is the step of the
-    plan that it works on. `tokens` is what it has used so far, `open_tools` counts the running tools, `timed_out` names
-    the commands that ran out of time, `retry_until` is when the CLI repeats a failed call. `was_frozen_in_tool` says
-    that the processes were frozen while a tool was running.
+    plan that it works on. `tokens` is what it has used so far, `usd` what that may have cost. `open_tools` counts the
+    running tools, `tool` is the one that has run for longest, since `tool_since`. `timed_out` names the commands that
+    ran out of time, `retry_until` is when the CLI repeats a failed call. `was_frozen_in_tool` says that the processes
+    were frozen while a tool was running.
     """
 
     number: int = 0
@@ -106,7 +107,10 @@ class TurnProgress:
     step: int | None = None
     tool_uses: int = 0
     tokens: int = 0
+    usd: float = 0.0
     open_tools: int = 0
+    tool: str = ""
+    tool_since: datetime | None = None
     timed_out: tuple[str, ...] = ()
     retry_until: datetime | None = None
     was_frozen_in_tool: bool = False

@@ -71,15 +71,21 @@ NO_CAPS = Caps()
 
 def reached_cap(spent: Spending, caps: Caps) -> str | None:
     """Return which cap is reached, in words for a person; None while something is left of each."""
+    return next(iter(reached_caps(spent, caps).values()), None)
+
+
+def reached_caps(spent: Spending, caps: Caps) -> Mapping[str, str]:
+    """Return every cap that is reached: its name, and in words for a person how much is used."""
+    found = {}
     if caps.usd is not None and spent.usd >= caps.usd:
-        return f"${spent.usd:.2f} of ${caps.usd:.2f} are spent"
+        found["usd"] = f"${spent.usd:.2f} of ${caps.usd:.2f} are spent"
     if caps.tokens is not None and spent.tokens >= caps.tokens:
-        return f"{spent.tokens:,} of {caps.tokens:,} tokens are used"
+        found["tokens"] = f"{spent.tokens:,} of {caps.tokens:,} tokens are used"
     if caps.turns is not None and spent.turns >= caps.turns:
-        return f"{spent.turns} of {caps.turns} turns are used"
-    if seconds_left(spent, caps) == 0.0 and caps.hours is not None:
-        return f"{spent.seconds / 3600:.1f} of {caps.hours:g} hours of work are used"
-    return None
+        found["turns"] = f"{spent.turns} of {caps.turns} turns are used"
+    if caps.hours is not None and seconds_left(spent, caps) == 0.0:
+        found["hours"] = f"{spent.seconds / 3600:.1f} of {caps.hours:g} hours of work are used"
+    return found
 
 
 def usd_left(spent: Spending, caps: Caps) -> float | None:

@@ -78,9 +78,13 @@ class SavedWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointContext:
-    """What a checkpoint needs from outside the task; `environment` has names of variables and never a value."""
+    """What a checkpoint needs from outside the task; `environment` has names of variables and never a value.
+
+    `uncommitted` are the files with uncommitted work, the first of them if there are many.
+    """
 
     work: SavedWork | None = None
+    uncommitted: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     artifacts: tuple[str, ...] = ()
 

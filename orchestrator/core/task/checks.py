@@ -105,13 +105,18 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """The result of one check on the judged commit; `log` is the path of its output within the task's folder."""
+    """The result of one check on the judged commit; `log` is the path of its output within the task's folder.
+
+    Of a failure, `details` are the last lines of the output, and `modified_files` what the branch changes.
+    """
 
     verdict: Verdict
     reason: str = ""
     exit_code: int | None = None
     seconds: float | None = None
     log: str | None = None
+    details: str = ""
+    modified_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,8 +103,8 @@ class Guard(ABC):
 
 
 def missing(guards: Sequence[Guard], task: Task, evidence: Evidence) -> tuple[str, ...]:
-    """Return everything that keeps these guards from holding, in their order."""
-    return tuple(lack for guard in guards for lack in guard.missing(task, evidence))
+    """Return everything that keeps these guards from holding, in their order, each once."""
+    return tuple(dict.fromkeys(lack for guard in guards for lack in guard.missing(task, evidence)))
 
 
 def accepted(guards: Sequence[Guard]) -> frozenset[str]:

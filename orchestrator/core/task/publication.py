@@ -35,7 +35,8 @@ class Publication:
     `round` counts the rounds of review, `seen` holds the marks of all comments and failed checks that were handled,
     `replies` the comments to be answered, and `hindrances` why the pull request could not be merged at the last look.
     `refusals` counts how often the forge has refused to merge it since although the look found no reason.
-    `asked_for_round` says that a person wants the comments handled at the next look.
+    `asked_for_round` says that a person wants the comments handled at the next look. `look_due` is when the look became
+    due that has not found any news yet.
     """
 
     forge: str | None = None
@@ -44,6 +45,7 @@ class Publication:
     head: str | None = None
     round: int = 0
     asked_for_round: bool = False
+    look_due: datetime | None = None
     seen: tuple[str, ...] = ()
     replies: tuple[Reply, ...] = ()
     reviewers: tuple[str, ...] = ()

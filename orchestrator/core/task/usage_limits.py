@@ -1,7 +1,7 @@
 """Usage limits of an account: when to resume after one was reached."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zlib import crc32
@@ -62,21 +62,6 @@ Windows = Mapping[str, Window]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountState:
-    """What is kept besides the tasks: the usage windows of the account, and who paused all tasks.
-
-    `refused` says why the service refused the account, `refusals` how often in a row, `probe_at` when the next turn
-    tries it again.
-    """
-
-    windows: Windows = field(default_factory=dict)
-    refused: str | None = None
-    refusals: int = 0
-    probe_at: datetime | None = None
-    paused_by: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveLimit:
     """A usage window that is used up, and when turns may begin again; without a time only a person can allow that."""
 
@@ -118,6 +103,13 @@ def nearly_used_up(windows: Windows, now: datetime) -> tuple[str, ...]:
         for name, window in windows.items()
         if window.status == "allowed_warning" and (window.resets_at is None or window.resets_at > now)
     )
+
+
+def as_of(window: Window, now: datetime) -> Window:
+    """Return a window as it stands now: one whose reset has passed is open, whatever was reported before."""
+    if window.resets_at is None or window.resets_at > now or window.resets_at > window.seen_at + FARTHEST_RESET:
+        return window
+    return replace(window, status="allowed", utilization=None, resets_at=None)
 
 
 def window_of(limit: Limit, at: datetime) -> Window:

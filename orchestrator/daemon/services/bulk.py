@@ -27,7 +27,7 @@ class BulkService:
 
         Pending tasks are paused first, so that none of them takes a slot that becomes free.
         """
-        self.supervisor.pause_all(by)
+        self.supervisor.control.pause_all(by)
         tasks = [task for task in self.supervisor.tasks.values() if "pause" in allowed(task)]
         tasks.sort(key=lambda task: task.status is not TaskStatus.PENDING)
         return await self._request_all(tasks, PauseRequested(at=self.clock(), by=by))
@@ -36,13 +36,13 @@ class BulkService:
         """Resume every task that waits for a person's word, and admit tasks again after a drain or a refusal."""
         live = self.supervisor.tasks.values()
         tasks = [task for task in live if task.agent.blocked_by is PauseReason.USER or task.waits_for_word]
-        self.supervisor.resume_admission()
+        self.supervisor.control.resume_admission()
         return await self._request_all(tasks, ResumeRequested(at=self.clock(), by=by))
 
     async def drain(self) -> list[Task]:
         """Admit no more tasks and end every agent, keeping its session, until a restart or `resume_all`."""
         before = dict(self.supervisor.tasks)
-        self.supervisor.stop_agents()
+        self.supervisor.control.stop_agents()
         await self.inbox.settled()
         now = [self.supervisor.tasks.get(task.id, task) for task in before.values()]
         return [task for task in now if task is not before[task.id]]

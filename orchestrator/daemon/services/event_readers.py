@@ -4,6 +4,7 @@ A reader keeps nothing but how far it has read. So a slow one costs nothing and 
 waits in the store.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,7 +52,7 @@ class AllEvents:
     def read(self) -> list[StreamItem]:
         """Return the next events, none only at the end. Blocks."""
         found, self._cursor = self._log.read(self._cursor)
-        return [_logged(one) for one in found]
+        return [_logged(one) for one in _with_deletions_once(found)]
 
 
 class TaskEvents:
@@ -79,6 +80,17 @@ class TaskEvents:
     def _is_wanted(self, one: EventRecord | EventGap) -> bool:
         is_early = isinstance(one, EventRecord) and str(one.line.get("timestamp")) < self._since
         return one.number > self._after and not is_early
+
+
+def _with_deletions_once(found: Iterable[EventRecord | EventGap]) -> Iterator[EventRecord | EventGap]:
+    """Yield what was read, with one gap for all events of a deleted task."""
+    known: set[str] = set()
+    for one in found:
+        if isinstance(one, EventGap) and one.deleted:
+            if one.reason in known:
+                continue
+            known.add(one.reason)
+        yield one
 
 
 def damaged_line(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Following what happens, to all tasks or to one: events that are on disk first, then new ones as they come."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +15,8 @@ from orchestrator.supervisor.protocols import EventLog
 
 HEARTBEAT = 15.0
 """Seconds between two signs of life while nothing happens."""
+MOST_UNSENT = 1024 * 1024
+"""Bytes of new events after which a reader that has not taken the ones before is cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class EventService:
         self._log, self._index = log, index
         self._changed = asyncio.Event()
         self._is_over = False
+        self._sending: dict[asyncio.Future[None], int] = {}
 
     async def read_all(self, start: StreamStart) -> EventReader:
         """Return a reader of the events of all tasks, in the order in which they were decided."""
@@ -51,13 +54,19 @@ class EventService:
         since = stamp(start.since) if start.since and start.last_received is None else ""
         return TaskEvents(self._log, task.id, max(0, task.seq + after) if after < 0 else after, since)
 
-    async def follow(self, reader: EventReader, *, wait: bool) -> AsyncIterator[list[StreamItem]]:
-        """Yield events as they come, an empty list as a heartbeat; without `wait` end after those on disk."""
+    async def follow(
+        self, reader: EventReader, encode: Callable[[StreamItem], bytes], *, wait: bool
+    ) -> AsyncIterator[bytes]:
+        """Yield some events at a time as they come, encoded; nothing as a heartbeat. Without `wait` end after those on
+        disk.
+
+        A reader may take long over what is yielded, and there may be many: meanwhile only that is held.
+        """
         while True:
             changed = self._changed
-            found = await asyncio.to_thread(reader.read)
-            if found:
-                yield found
+            encoded = await asyncio.to_thread(lambda: b"".join(map(encode, reader.read())))
+            if encoded:
+                yield encoded
                 continue
             if self._is_over or not wait:
                 return
@@ -66,7 +75,24 @@ class EventService:
                     async with asyncio.timeout(HEARTBEAT):
                         await changed.wait()
                 except TimeoutError:
-                    yield []
+                    yield b""
+
+    async def is_taken(self, sending: Coroutine[object, object, None]) -> bool:
+        """Wait until a reader has taken what is sent; return False, and give up sending, if it is left behind.
+
+        That is so if MOST_UNSENT bytes of events were decided and it has taken nothing of them.
+        """
+        work = asyncio.ensure_future(sending)
+        self._sending[work] = self._log.written + MOST_UNSENT
+        try:
+            await work
+        except asyncio.CancelledError:
+            if work in self._sending:
+                raise
+            return False
+        finally:
+            self._sending.pop(work, None)
+        return True
 
     def end_streams(self) -> None:
         """End every stream after the events that are on disk."""
@@ -74,9 +100,12 @@ class EventService:
         self._changed.set()
 
     def on_decision(self, _task: Task, _event: Event) -> None:
-        """Wake every stream."""
+        """Wake every stream, and give up those whose readers are left behind."""
         self._changed.set()
         self._changed = asyncio.Event()
+        while (oldest := next(iter(self._sending.items()), None)) and oldest[1] < self._log.written:
+            del self._sending[oldest[0]]
+            oldest[0].cancel()
 
     def _cursor(self, start: StreamStart) -> Cursor:
         after = start.last_received if start.last_received is not None else start.after

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import SchedulerSnapshot
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Task
-from orchestrator.core.task.usage_limits import ActiveLimit, active_limits
+from orchestrator.core.task.usage_limits import ActiveLimit, Windows, active_limits, as_of
 from orchestrator.daemon.services.errors import NoSuchWindow
 from orchestrator.redaction.display import escape_text
 from orchestrator.supervisor.inbox import Inbox
@@ -30,9 +31,13 @@ class LimitedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsReport:
-    """Everything that limits work now; `places_now` are the slots while a window is nearly used up."""
+    """Everything that limits work now: the account's windows as they stand, those that are used up, and who waits.
+
+    `places_now` are the slots while a window is nearly used up.
+    """
 
     snapshot: SchedulerSnapshot
+    windows: Windows
     active: tuple[ActiveLimit, ...]
     places_now: int
     spent_today: Spending
@@ -52,6 +57,7 @@ class LimitService:
         snapshot = self.supervisor.snapshot()
         return LimitsReport(
             snapshot=snapshot,
+            windows={name: as_of(window, snapshot.now) for name, window in snapshot.windows.items()},
             active=tuple(_active_limits(snapshot)),
             places_now=admission.places(snapshot),
             spent_today=admission.spent_today(snapshot),
@@ -85,6 +91,8 @@ def _limited(task: Task, snapshot: SchedulerSnapshot) -> LimitedTask:
     limit = admission.active_limit_before(task, snapshot)
     announced = limit.until if limit else None
     until = task.retry_at if task.waits_for_service and task.retry_at else announced
+    if until is None and cap_reached(task) is None and admission.day_used_up(snapshot):
+        until = admission.next_day(snapshot.now)
     return LimitedTask(task=task, why=explain(task, snapshot), until=until)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, account_limit, waiting_queue
+from orchestrator.core.schedule.trouble import Trouble
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.pipelines.definitions import Definitions
@@ -56,10 +57,12 @@ class DaemonStatus:
 class Overview:
     """Everything at a glance: live tasks, active ones first, then paused ones, then those that wait, in order.
 
-    `waiting` counts all tasks that want a slot, `more` those left out; a usage limit ends at `limited_until`.
+    `trouble` says why agents cannot work, `waiting` counts all tasks that want a slot, `more` those left out; a usage
+    limit ends at `limited_until`.
     """
 
     health: str
+    trouble: str | None
     started_at: datetime
     capacity: Capacity
     places_taken: int
@@ -84,7 +87,11 @@ class StatusService:
 
     def is_draining(self) -> bool:
         """Return whether the daemon admits no more tasks because it stops."""
-        return self.supervisor.capacity.draining
+        return self.supervisor.control.capacity.draining
+
+    def trouble(self) -> Trouble | None:
+        """Return why agents cannot work."""
+        return self.supervisor.snapshot().trouble
 
     async def status(self) -> DaemonStatus:
         """Return how the daemon is, who waits and who runs."""
@@ -100,7 +107,7 @@ class StatusService:
             settings=settings,
             isolation=self.isolation(),
             capacity=snapshot.capacity,
-            trouble=snapshot.trouble,
+            trouble=snapshot.trouble.reason if snapshot.trouble else None,
             places_taken=sum(task.holds_slot for task in tasks),
             free_bytes=shutil.disk_usage(settings.data_dir).free,
             decisions=self.supervisor.decisions,
@@ -119,6 +126,7 @@ class StatusService:
         explained = await asyncio.to_thread(lambda: tuple((task, explain(task, snapshot)) for task in tasks[:limit]))
         return Overview(
             health=_health(snapshot),
+            trouble=snapshot.trouble.reason if snapshot.trouble else None,
             started_at=self.started_at,
             capacity=snapshot.capacity,
             places_taken=sum(task.holds_slot for task in tasks),
@@ -134,15 +142,15 @@ class StatusService:
 
 
 def _health(snapshot: SchedulerSnapshot) -> str:
-    """Return whether tasks can start: ok, draining, pressure, paused, or account if agents cannot use a model."""
+    """Return whether tasks can start: ok, draining, pressure, paused, or what keeps every agent from working."""
     capacity = snapshot.capacity
     obstacles = {
         "draining": capacity.draining,
         "pressure": capacity.pressure,
         "paused": capacity.paused_by,
-        "account": snapshot.trouble,
     }
-    return next((name for name, obstacle in obstacles.items() if obstacle), "ok")
+    trouble = snapshot.trouble.kind if snapshot.trouble else "ok"
+    return next((name for name, obstacle in obstacles.items() if obstacle), trouble)
 
 
 def _in_order(snapshot: SchedulerSnapshot) -> list[Task]:

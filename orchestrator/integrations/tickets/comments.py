@@ -40,15 +40,17 @@ async def _post(http: HttpClient, account: TrackerAccount, reference: Reference,
     match reference.site.kind:
         case Tracker.JIRA:
             issue = f"/rest/api/{3 if account.user else 2}/issue/{reference.key}"
-            await _post_once(http, f"{issue}/comment", to_adf(text) if account.user else text, text)
+            newest: Params = {"maxResults": PAGE, "orderBy": "-created"}
+            await _post_once(http, f"{issue}/comment", to_adf(text) if account.user else text, text, [newest])
             if status is not None:
                 await _set_status(http, issue, status)
         case Tracker.GITHUB:
             issue = f"/repos/{quote(reference.project)}/issues/{reference.number}"
-            await _post_once(http, f"{issue}/comments", text, text, await _last_pages(http, issue))
+            pages: list[Params] = [{"per_page": PAGE, "page": page} for page in await _last_pages(http, issue)]
+            await _post_once(http, f"{issue}/comments", text, text, pages)
         case Tracker.GITLAB:
             path = f"/api/v4/projects/{quote(reference.project, safe='')}/issues/{reference.number}/notes"
-            await _post_once(http, path, text, text)
+            await _post_once(http, path, text, text, [{"per_page": PAGE, "order_by": "created_at", "sort": "desc"}])
         case _:
             assert_never(reference.site.kind)
 
@@ -60,11 +62,10 @@ async def _last_pages(http: HttpClient, issue: str) -> Sequence[int]:
     return range(max(last - 1, 1), last + 1)
 
 
-async def _post_once(http: HttpClient, path: str, body: Json, text: str, pages: Sequence[int] = (1,)) -> None:
-    """Post a comment with this body, unless one of the newest comments has its text already."""
+async def _post_once(http: HttpClient, path: str, body: Json, text: str, pages: Sequence[Params]) -> None:
+    """Post a comment with this body, unless one of the newest comments, which these requests list, has its text."""
     for page in pages:
-        newest: Params = {"per_page": PAGE, "maxResults": PAGE, "orderBy": "-created", "sort": "desc", "page": page}
-        if squeezed(text) in _texts(await http.request("GET", path, params=newest)):
+        if squeezed(text) in _texts(await http.request("GET", path, params=page)):
             return
     await http.request("POST", path, {"body": body})
 

@@ -23,6 +23,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from orchestrator.processes.sandbox.mounts import Access, Mount
@@ -36,6 +37,7 @@ MACHINE = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 TEMPORARY = ("--unsetenv", "TMPDIR")  # so that programs use /tmp, which is the sandbox's own
 SHIELDED = ("HUP", "INT", "TERM")
 """The signals that only the command receives, as launch.py has them."""
+OFFLINE_INSIDE = ("--unshare-user", "--unshare-net", "--dev-bind", "/", "/", "--die-with-parent", "--")
 PROBE_SECONDS = 10.0
 
 
@@ -65,8 +67,13 @@ def command_without_network(program: str) -> str:
 
     Its user namespace is named for root's sake: bubblewrap takes root to have capabilities, which a sandbox drops.
     """
-    words = (program, "--unshare-user", "--unshare-net", "--dev-bind", "/", "/", "--die-with-parent", "--")
-    return f'#!/bin/sh\nexec {shlex.join(words)} /bin/sh -c "$1"\n'
+    return f'#!/bin/sh\nexec {shlex.join((program, *OFFLINE_INSIDE))} /bin/sh -c "$1"\n'
+
+
+@cache
+def probe_offline(program: str) -> str:
+    """Return why commands in a sandbox cannot be kept from the network, empty if they can; ask the machine once."""
+    return probe(program, program, *OFFLINE_INSIDE)
 
 
 def find_program(path: str | None) -> str | None:
@@ -78,9 +85,11 @@ def find_program(path: str | None) -> str | None:
     return next((found for folder in folders if os.access(found := f"{folder}/_bin/{PROGRAM}", os.X_OK)), None)
 
 
-def probe(program: str) -> str:
-    """Start a command in a sandbox; return why that does not work on this machine, empty if it does."""
-    words = wrap(program, (), Path("/dev/null"), Path("/"), is_root=os.geteuid() == 0)
+def probe(program: str, *inside: str) -> str:
+    """Start a command in a sandbox, after the words of another one `inside`; return why that does not work on this
+    machine, empty if it does.
+    """
+    words = (*wrap(program, (), Path("/dev/null"), Path("/"), is_root=os.geteuid() == 0), *inside)
     try:
         done = subprocess.run(
             [*words, "true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_SECONDS, check=False

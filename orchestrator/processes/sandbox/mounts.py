@@ -4,7 +4,7 @@ A deeper path wins over the folders above it, so a worktree can be writable insi
 same path, whoever names it last wins.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -40,7 +40,8 @@ def rules(access: Access, paths: Iterable[Path]) -> list[tuple[Path, Access]]:
 def mounts_of(wanted: Rules) -> tuple[Mount, ...]:
     """Return the mounts that make these rules true on this machine, in the order in which they must be made.
 
-    Links are followed, and what does not exist is left out: it cannot be mounted over.
+    Links are followed, and what does not exist is left out: it cannot be mounted over. So is what already is as it
+    should be, because of the folder above it: each mount takes time.
     """
     found: dict[Path, Mount] = {}
     for path, access in wanted:
@@ -51,4 +52,11 @@ def mounts_of(wanted: Rules) -> tuple[Mount, ...]:
             continue
         if is_folder or access is not Access.PRIVATE:
             found[real] = Mount(path=real, access=access, is_folder=is_folder)
-    return tuple(sorted(found.values(), key=lambda mount: mount.path.parts))
+    needed = [mount for mount in found.values() if not _is_as_above(mount, found)]
+    return tuple(sorted(needed, key=lambda mount: mount.path.parts))
+
+
+def _is_as_above(mount: Mount, found: Mapping[Path, Mount]) -> bool:
+    """Return whether the nearest mount above gives the same access; the whole machine is readable."""
+    above = next((found[folder].access for folder in mount.path.parents if folder in found), Access.READABLE)
+    return mount.access in (Access.READABLE, Access.WRITABLE) and mount.access is above

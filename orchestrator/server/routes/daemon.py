@@ -31,10 +31,16 @@ async def healthz() -> Mapping[str, str]:
 
 @router.get("/readyz")
 async def readyz(service: TheService) -> Mapping[str, str]:
-    """Say that the daemon admits tasks; it does not answer before its tasks are loaded, and says no while it stops."""
+    """Say that the daemon admits tasks; it does not answer before its tasks are loaded.
+
+    It says no while it stops, and while no agent can work: nobody is logged in, or their program does not work.
+    """
     if service.status.is_draining():
         detail = "it admits no more tasks; ask again after its restart"
         raise RefusedRequest(HttpProblem(503, "draining", "The daemon is stopping", detail))
+    if trouble := service.status.trouble():
+        detail = service.redact(trouble.reason)
+        raise RefusedRequest(HttpProblem(503, trouble.kind, "No agent can work", detail))
     return {"status": "ready"}
 
 

@@ -1,5 +1,6 @@
 """What routes are given beside the request: the service, and who asks."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -20,6 +21,13 @@ def name_of_caller(request: Request) -> str:
     return str(caller_of(request))
 
 
+def abort_of(request: Request) -> Callable[[], None]:
+    """Return what cuts off the connection of the request at once."""
+    abort: Callable[[], None] = request.state.abort
+    return abort
+
+
 TheService = Annotated[Service, Depends(service_of)]
 TheCaller = Annotated[Caller, Depends(caller_of)]
+Abort = Annotated[Callable[[], None], Depends(abort_of)]
 By = Annotated[str, Depends(name_of_caller)]

@@ -4,21 +4,25 @@ An event's `id` is its number in the stream; after a broken connection the strea
 A stream begins with an id alone, so that one which breaks before its first event continues where it began.
 
 The framework has streams of its own, with tasks and buffers in between; a reader who leaves while an event is being
-sent makes one of those end with an error. Here an event is made only when the one before it has been sent.
+sent makes one of those end with an error. Here some events are made only when those before them have been sent.
+
+A reader that takes nothing while much happens is cut off. It continues after the last event that it got, as after any
+other broken connection.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from starlette.types import Message, Send
 
 from orchestrator.daemon.service import Service
 from orchestrator.daemon.services.event_readers import EventReader, LoggedEvent, StreamItem, damaged_line
-from orchestrator.daemon.services.events import StreamStart
+from orchestrator.daemon.services.events import EventService, StreamStart
 from orchestrator.daemon.services.records import masked_object
-from orchestrator.server.routes.dependencies import TheService
+from orchestrator.server.routes.dependencies import Abort, TheService
 from orchestrator.server.schemas.base import Redact, to_view
 from orchestrator.server.schemas.events import EventView, GapView, StreamFilter
 
@@ -31,32 +35,58 @@ LastId = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, lt=2**62)]
 
 
 @router.get("/events", response_class=StreamingResponse)
-async def events(service: TheService, wanted: Wanted, last_id: LastId = None) -> StreamingResponse:
+async def events(service: TheService, abort: Abort, wanted: Wanted, last_id: LastId = None) -> StreamingResponse:
     """Stream what happens to all tasks, in the order in which it was decided."""
-    return _stream(service, await service.events.read_all(_start(wanted, last_id)), wanted)
+    return _stream(service, await service.events.read_all(_start(wanted, last_id)), wanted, abort)
 
 
 @router.get("/tasks/{name}/stream", response_class=StreamingResponse)
-async def stream(name: str, service: TheService, wanted: Wanted, last_id: LastId = None) -> StreamingResponse:
+async def stream(
+    name: str, service: TheService, abort: Abort, wanted: Wanted, last_id: LastId = None
+) -> StreamingResponse:
     """Stream what happens to one task; its events are numbered as its decisions are."""
-    return _stream(service, await service.events.read_task(name, _start(wanted, last_id)), wanted)
+    return _stream(service, await service.events.read_task(name, _start(wanted, last_id)), wanted, abort)
 
 
 def _start(wanted: StreamFilter, last_id: int | None) -> StreamStart:
     return StreamStart(last_received=last_id, after=wanted.from_, since=wanted.since)
 
 
-def _stream(service: Service, reader: EventReader, wanted: StreamFilter) -> StreamingResponse:
+class EventStream(StreamingResponse):
+    """A stream whose connection is aborted when its reader is left behind."""
+
+    def __init__(self, content: AsyncIterator[bytes], events: EventService, abort: Callable[[], None]) -> None:
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        super().__init__(content, media_type="text/event-stream", headers=headers)
+        self._content, self._events, self._abort = content, events, abort
+
+    async def stream_response(self, send: Send) -> None:
+        """Send everything in turn."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for chunk in self._content:
+            message: Message = {"type": "http.response.body", "body": chunk, "more_body": True}
+            if not await self._events.is_taken(_sending(send, message)):
+                self._abort()
+                return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _sending(send: Send, message: Message) -> None:
+    await send(message)
+
+
+def _stream(
+    service: Service, reader: EventReader, wanted: StreamFilter, abort: Callable[[], None]
+) -> StreamingResponse:
+    def encode(item: StreamItem) -> bytes:
+        return _sent(item, wanted.whole, service.redact)
+
     async def content() -> AsyncIterator[bytes]:
         yield format_sse_event(id=str(reader.number))
-        async for items in service.events.follow(reader, wait=wanted.follow):
-            for item in items:
-                yield _sent(item, wanted.whole, service.redact)
-            if not items:
-                yield KEEPALIVE_COMMENT
+        async for encoded in service.events.follow(reader, encode, wait=wanted.follow):
+            yield encoded or KEEPALIVE_COMMENT
 
-    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return StreamingResponse(content(), media_type="text/event-stream", headers=headers)
+    return EventStream(content(), service.events, abort)
 
 
 def _sent(item: StreamItem, whole: bool, redact: Redact) -> bytes:
@@ -68,7 +98,7 @@ def _sent(item: StreamItem, whole: bool, redact: Redact) -> bytes:
 
 def _view(item: StreamItem, whole: bool, redact: Redact) -> EventView | GapView:
     if not isinstance(item, LoggedEvent):
-        return GapView(number=item.number, reason=item.reason)
+        return GapView(number=item.number, reason=item.reason, deleted=item.deleted)
     line, details = item.line, ("event", "change") if whole else ()
     try:
         shown = {name: line[name] for name in _FACTS} | masked_object({name: line[name] for name in details}, redact)

@@ -27,7 +27,7 @@ async def forget(service: TheService, by: By, window: str | None = None) -> Limi
 
 def _limits(report: LimitsReport, redact: Redact) -> LimitsView:
     snapshot = report.snapshot
-    windows = sorted(snapshot.windows.items())
+    windows = sorted(report.windows.items())
     return compose_view(
         LimitsView,
         redact,

@@ -30,11 +30,11 @@ class RunningView(View):
 
 
 class StatusView(View):
-    """The daemon's status: `health` is ok, draining, pressure, paused or account; sizes in bytes, times in seconds.
+    """The daemon's status: `health` is ok, draining, pressure, paused, account or installation.
 
-    `trouble` says why agents cannot use a model. `queue` waits for a slot, `standing` is paused for another reason;
-    `places` are the slots for tasks, `unreadable` has the reason for each task about which nothing can be decided.
-    `isolation` is bubblewrap, or says why runs are without it.
+    Sizes are in bytes, times in seconds. `trouble` says why agents cannot work. `queue` waits for a slot, `standing` is
+    paused for another reason; `places` are the slots for tasks, `unreadable` has the reason for each task about which
+    nothing can be decided. `isolation` is bubblewrap, or says why runs are without it.
     """
 
     health: str

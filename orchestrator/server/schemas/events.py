@@ -46,10 +46,11 @@ class EventView(View):
 
 
 class GapView(View):
-    """Events that cannot be read, the last of them `number`, and why."""
+    """Events that cannot be read, the last of them `number`, and why; `deleted` if they went with their task."""
 
     number: int
     reason: str
+    deleted: bool = False
 
 
 class GlanceView(View):
@@ -76,9 +77,11 @@ class OverviewView(View):
     """Everything at a glance; `tasks` are active ones, then paused ones, then those that wait, in order.
 
     `more` counts those left out, `waiting` all that wait for a slot; `limited_until` is when a usage limit ends.
+    `trouble` says why agents cannot work.
     """
 
     health: str
+    trouble: str | None
     pressure: str | None
     started_at: datetime
     places: int

@@ -11,9 +11,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from orchestrator.core.events.events import Event
+from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint, superseded_checkpoints
 from orchestrator.core.task.task import Task, TaskStatus
-from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.formats.codec import stamp
 from orchestrator.formats.patch import difference
 from orchestrator.storage.journal import line_of
@@ -94,6 +94,10 @@ class MemoryEventLog:
     def last(self) -> int:
         return self._disk.decisions[-1].number if self._disk.decisions else 0
 
+    @property
+    def written(self) -> int:
+        return 0  # nobody streams what is simulated
+
     def append(self, before: Task | None, after: Task, event: Event) -> None:
         """Number a decision; times never run backwards, so that they can be searched."""
         earlier = self._disk.decisions[-1].at if self._disk.decisions else ""
@@ -130,7 +134,7 @@ class MemoryEventLog:
 
     def _shown(self, one: _Decision, number: int) -> EventRecord | EventGap:
         if one.after.id not in self._disk.tasks:
-            return EventGap(number=number, reason=f"the task {one.after.id} was deleted")
+            return EventGap(number=number, reason=f"{one.after.id} was deleted, and its events with it", deleted=True)
         change = difference(to_document(one.before) if one.before else {}, to_document(one.after))
         return EventRecord(number=number, line=line_of(one.before, one.after, one.event, change))
 

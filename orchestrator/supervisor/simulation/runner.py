@@ -262,7 +262,7 @@ class Simulation:
         """Tell the supervisor whether the machine is short of something."""
         self._shortage = judge(self._reading, self._config.floors, self._shortage)
         if self._daemon is not None:
-            self._daemon.supervisor.update_pressure(self._shortage)
+            self._daemon.supervisor.control.update_pressure(self._shortage)
             self._daemon.executor.has_news = True
 
     def _look_at_everything(self) -> None:

@@ -4,6 +4,7 @@ A report can make a failure less severe but never turn it into a success: the ju
 output. So without a report that lists findings, only the exit code counts.
 """
 
+import os
 import re
 import signal
 from collections.abc import Callable, Mapping
@@ -12,9 +13,10 @@ from pathlib import Path
 
 from orchestrator.core.task.checks import Check, CheckKind, CheckResult, ResultSource, Verdict
 from orchestrator.core.task.task import Task
-from orchestrator.formats.files import read_file
+from orchestrator.formats.files import open_regular, read_file
 from orchestrator.redaction.display import escape_text
 from orchestrator.redaction.rules import Redactor
+from orchestrator.workspaces.clone import WorkspaceError
 from orchestrator.workspaces.evaluation.coverage import measure_coverage, read_coverage
 from orchestrator.workspaces.evaluation.diff import Diff, read_diff
 from orchestrator.workspaces.evaluation.findings import read_findings, verdict_on
@@ -31,6 +33,10 @@ LOOKED_THROUGH = 4 * 1024 * 1024
 """Bytes of a check's output that are searched for the first failing line."""
 REPORT_EXIT_CODES = frozenset({0, 1})
 """Exit codes with which linters and scanners say that they did their work; any other code says that they did not."""
+LONGEST_DETAILS = 2000
+MOST_LINES = 20
+MOST_MODIFIED = 50
+"""Characters and lines of the end of a failed check's output, and changed files, that are kept with its failure."""
 _PYTEST = re.compile(r"(^|[\s/;&|])(pytest|py\.test)(\s|$)")
 _FAILING = re.compile(
     r"\b(?:error|fatal|panic|failed|failure|exception|traceback|undefined|cannot|not found)\b"
@@ -123,12 +129,15 @@ class Judge:
             verdict, reason = reported
         elif verdict is not Verdict.PASS and (line := first_failing_line(ended.folder)):
             reason = f"{reason}: {line}"
+        failed = verdict is Verdict.FAIL
         return CheckResult(
             verdict=verdict,
             reason=self.redactor.masked(reason),
             exit_code=ended.exit_code,
             seconds=ended.seconds,
             log=f"{ended.run}/stdout.jsonl",
+            details=self.redactor.masked(last_lines(ended.folder / "stdout.jsonl")) if failed else "",
+            modified_files=self._modified(task) if failed else (),
         )
 
     def of_look(self, task: Task, check: Check) -> CheckResult:
@@ -178,6 +187,15 @@ class Judge:
             return Verdict.PASS, reached
         return _unless_optional(check, Verdict.FAIL), f"{reached}, and {check.floor:g} % are required"
 
+    def _modified(self, task: Task) -> tuple[str, ...]:
+        """Return the files that the branch changes, as many as an entry of the failure log may name."""
+        flags = ("-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
+        try:
+            listed = self.git_of(task.id).run("diff-tree", *flags, task.source.base_commit, task.source.commit, "--")
+        except (GitError, WorkspaceError):
+            return ()
+        return tuple(escape_text(name) for name in listed.split("\0") if name)[:MOST_MODIFIED]
+
     def _change(self, task: Task) -> Diff:
         return read_diff(self.git_of(task.id), task.source.base_commit, task.source.commit)
 
@@ -199,6 +217,18 @@ def first_failing_line(folder: Path) -> str:
                 if looked > LOOKED_THROUGH:
                     return escape_text(last)
     return escape_text(last)
+
+
+def last_lines(output: Path) -> str:
+    """Return the end of a run's output, its last lines up to 2000 characters, each escaped."""
+    try:
+        with os.fdopen(open_regular(output), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 2 * LONGEST_DETAILS))
+            rows = file.read(2 * LONGEST_DETAILS).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    text = "\n".join(escape_text(_COLOURS.sub("", row), 500) for row in rows[-MOST_LINES:])
+    return text[-LONGEST_DETAILS:].strip()
 
 
 def _has_tests(check: Check, task: Task) -> bool:

@@ -32,7 +32,7 @@ from tests.acceptance.forge_house import ForgeHouse, Upstream
 from tests.acceptance.house import FILES, Json, line_count
 
 from orchestrator import checkpoint_files, clock
-from orchestrator.wiring import bundled_redactor
+from orchestrator.pipelines.bundled import bundled_redactor
 from tests.fakes.repositories import commit, git
 
 PACKED = ("data", "agent", "repo", "proposed")

@@ -55,12 +55,15 @@ def state_of(pid: int) -> str:
 
 
 def stands_still(pid: int) -> bool:
-    """Whether a process is stopped, in `D` with its child stopped between vfork and exec, or frozen by its group."""
+    """Whether a process is stopped, in `D` with its child stopped between vfork and exec, or frozen by its group.
+
+    One that was in `D` at its exit, waiting for a lock of control groups, is a zombie later: its parent is stopped.
+    """
     try:
         events = (group_of(pid) / "cgroup.events").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):  # it has exited, or is in no group that could be frozen
         events = []
-    return state_of(pid) in {"T", "D"} or "frozen 1" in events
+    return state_of(pid) in {"T", "D", "Z"} or "frozen 1" in events
 
 
 def group_of(pid: int) -> Path:

@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import termios
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,17 @@ import psutil
 import pytest
 
 from orchestrator.processes.spec import Limits, RunGone, State
-from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, stands_still, state_of, until
+from tests.integration.processes.stage import (
+    PATIENCE,
+    QUICK,
+    TICKER,
+    Stage,
+    python,
+    shell,
+    stands_still,
+    state_of,
+    until,
+)
 
 LONG_ENOUGH_TO_TICK = 0.3  # seconds, time for a few dozen ticks
 
@@ -178,6 +190,28 @@ async def test_an_agent_killed_while_frozen_has_an_exit(stage: Stage) -> None:
     frozen = await stage.runs.freeze(folder)
     os.kill(frozen.stopped[0], signal.SIGKILL)
     assert (await stage.exit_of(folder)).signal == 9
+
+
+async def test_a_thaw_is_repeated_when_the_holder_froze_itself_before_its_answer_was_read(stage: Stage) -> None:
+    folder = await stage.start(shell(TICKER), limits=replace(QUICK, orphan_after=0.5))
+    await stage.says(folder, b"1\n")
+
+    def block_until(condition: Callable[[], bool]) -> None:
+        """Keep the daemon's loop from running, as a loaded machine does."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    block_until(lambda: stage.runs.froze_itself(folder))
+    said = len(stage.output(folder))
+    thawing = asyncio.create_task(stage.runs.thaw(folder))
+    await asyncio.sleep(0)
+    (stage.base / "data/alive").touch()
+    block_until(lambda: not stage.runs.froze_itself(folder))
+    block_until(lambda: stage.runs.froze_itself(folder))
+    await thawing
+    await until(lambda: len(stage.output(folder)) > said, "ticks after the thaw")
 
 
 async def test_a_run_without_its_daemon_freezes_by_itself_and_thaws_on_its_return(stage: Stage) -> None:

@@ -3,10 +3,12 @@
 What the tests do to a run's folder and holder, an agent without a sandbox can do as well.
 """
 
+import ctypes
 import json
 import os
 import shutil
 import signal
+import sys
 
 import psutil
 import pytest
@@ -16,6 +18,7 @@ from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import StoppedBy
 from tests.integration.processes.stage import TICKER, Stage, shell, state_of, until
 
+KEYCTL, ADD_KEY = {"x86_64": (250, 248), "aarch64": (219, 217)}.get(os.uname().machine, (-1, -1))
 PASSED: dict[str, object] = {
     "code": 0, "signal": None, "timed_out": False, "spawn_error": None, "stopped_by": None, "swept": [], "lost": False,
     "ended_at": "2026-01-01T00:00:00Z",
@@ -88,6 +91,19 @@ async def test_a_run_whose_holder_is_stopped_ends_all_the_same(stage: Stage) -> 
     await stage.runs.stop(folder, holder_of(folder), longest=0.1)
     assert (await stage.exit_of(folder)).lost
     assert all(state_of(process.pid) in "-Z" for process in tree)
+
+
+async def test_a_run_in_a_sandbox_has_no_keys_of_the_users_session(stage: Stage) -> None:
+    if not stage.sandbox or not stage.cgroup:
+        pytest.skip("without a sandbox a run is the user's like any other; one is enough")
+    search = f"import ctypes; print(ctypes.CDLL(None).syscall({KEYCTL}, 10, -3, b'user', b'test-of-a-run', 0) > 0)"
+    libc = ctypes.CDLL(None)
+    libc.syscall(ADD_KEY, b"user", b"test-of-a-run", b"secret", 6, -3)
+    if libc.syscall(KEYCTL, 10, -3, b"user", b"test-of-a-run", 0) <= 0:
+        pytest.skip("NOT TESTED: no key can be kept in the kernel here")
+    folder = await stage.start((sys.executable, "-c", search))
+    await stage.exit_of(folder)
+    assert stage.output(folder) == b"False\n"
 
 
 async def test_a_run_that_ends_in_time_is_left_to_its_holder(stage: Stage) -> None:

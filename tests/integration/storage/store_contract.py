@@ -12,11 +12,12 @@ import pytest
 
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import LimitStatus
+from orchestrator.core.schedule.trouble import AccountState, Breaker, Fault
 from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.checkpoint import KEPT, Checkpoint, CheckpointContext, Reason, checkpoint_of
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
-from orchestrator.core.task.usage_limits import AccountState, Window
+from orchestrator.core.task.usage_limits import Window
 from orchestrator.formats.codec import stamp
 from orchestrator.storage.records import (
     Cursor,
@@ -265,7 +266,10 @@ class StoreContract:
         store = place.open()
         assert store.account() == AccountState()
         window = Window(status=LimitStatus.REJECTED, seen_at=START, resets_at=START + timedelta(hours=5))
-        kept = AccountState(windows={"five_hour": window}, refused="the card expired", paused_by="ann")
+        breaker = Breaker(
+            fault=Fault.START, reason="no such option", suspects={"ABC-1": Fault.START}, cleared=("ABC-2",)
+        )
+        kept = AccountState(windows={"five_hour": window}, breaker=breaker, paused_by="ann")
         assert store.keep_account(kept)
         assert place.after_crash().account() == kept
         assert store.keep_account(AccountState())

@@ -140,6 +140,14 @@ def test_a_state_that_belongs_to_another_journal_of_the_task_is_not_believed(sto
     assert replace(opened_again(store).task, agent=back.agent) == back
 
 
+def test_a_start_writes_no_file_of_a_task_that_is_whole(store: FolderStore) -> None:
+    task = history(store)[-1]
+    store.release(task.id)
+    before = {path: path.stat().st_ino for path in state_of(store).parent.iterdir()}
+    assert store.load(task.id, keep_open=True).task == task
+    assert {path: path.stat().st_ino for path in state_of(store).parent.iterdir()} == before
+
+
 def test_a_decision_that_is_left_after_damage_is_not_given_up(store: FolderStore) -> None:
     history(store)
     store.release(NAME_OF_TASK)

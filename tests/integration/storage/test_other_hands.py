@@ -17,7 +17,7 @@ import pytest
 from orchestrator.core.events import events
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.formats.files import sealed, unsealed
-from orchestrator.storage.journal import NAME, DamagedJournal
+from orchestrator.storage.journal import NAME, DamagedJournal, seal_key
 from orchestrator.storage.records import (
     LoadedTask,
     StoreError,
@@ -297,7 +297,7 @@ def test_a_list_believes_only_what_is_sealed(store: FolderStore) -> None:
     content = state.read_bytes()
     state.write_bytes(content.replace(task.title.encode(), b"Something else"))
     assert listed(store) == truth
-    state.write_bytes(sealed(unsealed(content) or {}))
+    state.write_bytes(sealed(unsealed(content, key=seal_key(state.parent)) or {}))
     assert listed(store) == truth, "written by a version that sealed no top"
     state.write_bytes(content[: content.index(b'"states": ') + 20])
     assert listed(store) == truth, "torn below what a list shows"

@@ -311,12 +311,22 @@ def test_only_the_programs_own_message_marks_a_tool_timeout(text: str, timed_out
 
 
 def test_tokens_are_reported_with_every_line_of_a_message_including_subagents() -> None:
-    usage: Json = {"input_tokens": 100, "output_tokens": 7, "cache_read_input_tokens": 9_000}
+    cache: Json = {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30}
+    usage: Json = {
+        "input_tokens": 100, "output_tokens": 7, "cache_read_input_tokens": 9_000, "cache_creation_input_tokens": 50,
+        "cache_creation": cache,
+    }  # fmt: skip
+    used = TokenUsage(
+        message_id="m1", model="claude-opus-5-5", input_tokens=100, output_tokens=7, cache_read_tokens=9_000,
+        cache_write_tokens=50, hour_cache_tokens=30,
+    )  # fmt: skip
     line: Json = {
         "type": "assistant", "parent_tool_use_id": "t0",
-        "message": {"id": "m1", "usage": usage, "content": [{"type": "thinking", "thinking": "hm"}]},
+        "message": {
+            "id": "m1", "model": "claude-opus-5-5", "usage": usage, "content": [{"type": "thinking", "thinking": "hm"}],
+        },
     }  # fmt: skip
-    assert parse(line) == (Thinking(text="hm"), TokenUsage(message_id="m1", tokens=107))
+    assert parse(line) == (Thinking(text="hm"), used)
 
 
 def test_a_window_reports_its_utilization_and_overage() -> None:

@@ -76,6 +76,28 @@ def order(
     )
 
 
+def test_claude_gets_the_tasks_folder_the_users_login_and_the_users_plugins() -> None:
+    driver = claude(env={"CLAUDE_CONFIG_DIR": "/home/ada/own", "CLAUDE_CODE_PLUGIN_SEED_DIR": "/opt/plugins"})
+    launched = driver.launch(replace(order(resume=True), state=Path("/d/T-7/claude")))
+    assert launched.env["CLAUDE_CONFIG_DIR"] == "/d/T-7/claude"
+    assert launched.env["CLAUDE_SECURESTORAGE_CONFIG_DIR"] == "/home/ada/own"
+    assert launched.env["CLAUDE_CODE_PLUGIN_SEED_DIR"] == "/opt/plugins:/home/ada/own/plugins"
+    assert launched.folder
+    assert (launched.folder.path, launched.folder.session_id) == (Path("/d/T-7/claude"), SESSION)
+    shared = driver.launch(replace(order(), state=Path("/d/T-7/claude"), login=Path("/d/login")))
+    assert shared.env["CLAUDE_SECURESTORAGE_CONFIG_DIR"] == "/d/login"
+    assert shared.writable == (Path("/d/T-7/claude"), Path("/d/login"))
+
+
+def test_a_role_without_a_network_runs_its_commands_in_the_offline_shell() -> None:
+    offline = replace(order(tools=("Bash", "WebFetch")), offline_shell=Path("/d/offline-shell"))
+    launched = claude().launch(offline)
+    assert launched.env["CLAUDE_CODE_SHELL_PREFIX"] == "/d/offline-shell"
+    assert "--disallowedTools=AskUserQuestion,WebFetch,WebSearch" in launched.argv
+    assert launched.network, "the CLI itself must reach its model"
+    assert not CommandDriver(argv=("agent",)).launch(offline).network
+
+
 def claude(*, pass_env: tuple[str, ...] = (), env: Mapping[str, str] | None = None) -> ClaudeDriver:
     return ClaudeDriver(executable=Path("/opt/claude"), model="opus", pass_env=pass_env, env=env or {})
 

@@ -3,10 +3,13 @@
 import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
-from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.core.decide import machine
+from orchestrator.core.events.events import TaskSubmitted
+from orchestrator.core.task.checks import Check, CheckKind, CheckResult, Evaluation, Verdict
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.publication import Publication
 from orchestrator.core.task.task import NextAction, Schedule, Task, TaskStatus
@@ -236,3 +239,15 @@ def test_a_document_that_does_not_describe_a_task_is_refused(key: str, value: Js
 def test_a_document_without_a_task_is_refused() -> None:
     with pytest.raises(KeyError):
         from_document({})
+
+
+def test_the_integration_test_of_a_machine_is_shown_under_its_original_name_too() -> None:
+    check = Check(name="integration", command="up", kind=CheckKind.INTEGRATION)
+    passed = CheckResult(verdict=Verdict.PASS, reason="exit code 0")
+    task = replace(a_task(), evaluation=Evaluation(checks=(check,), results={"integration": passed}))
+    task, _ = machine.begin(full(), TaskSubmitted(at=START, task=task))
+    document = to_document(task)
+    states = cast(dict[str, Any], document["states"])
+    results = states["EVALUATION"]["results"]
+    assert (results["integration"], results["chainbench"], results["lint"]) == ("PASS", "PASS", None)
+    assert from_document(document).evaluation.results == {"integration": passed}

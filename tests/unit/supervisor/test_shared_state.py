@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from orchestrator.core.events.agent_events import ErrorClass, Limit, LimitStatus
+from orchestrator.core.schedule.trouble import AccountState, Trouble, TroubleKind
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending
-from orchestrator.core.task.usage_limits import AccountState
 from orchestrator.supervisor.shared_state import MOST_WINDOWS, SharedState
 from tests.fakes.world import START
 from tests.unit.playbook import Happening, a_task, alarm, finished, resume, retry
@@ -62,6 +62,11 @@ def test_the_cost_of_ended_tasks_is_summed_by_day() -> None:
     assert account.spent_on("2026-11-22") == Spending()
 
 
+def reason(account: SharedState) -> str | None:
+    trouble = account.trouble(START)
+    return trouble.reason if trouble else None
+
+
 REFUSAL = "the service refused the account: no credit; it is tried again at 2026-11-21 22:05:00 UTC"
 
 
@@ -71,8 +76,8 @@ def test_a_refused_account_has_a_problem_until_a_turn_succeeds_or_a_user_retries
 
     def after(*happenings: Happening) -> str | None:
         for happening in happenings:
-            account.on_decision(happening(a_task(), START))
-        return account.trouble(START)
+            account.on_decision(a_task(), happening(a_task(), START))
+        return reason(account)
 
     assert after(finished("slow", error_class=ErrorClass.OVERLOADED), finished("no"), finished()) is None
     assert after(finished("no credit", error_class=error), alarm) == REFUSAL
@@ -85,30 +90,32 @@ def test_a_refused_account_has_a_problem_until_a_turn_succeeds_or_a_user_retries
 def test_a_refused_account_is_tried_again_after_pauses_that_grow_to_an_hour() -> None:
     account, now, pauses = SharedState(), START, []
     for _ in range(6):
-        account.on_decision(finished("no credit", error_class=ErrorClass.BILLING)(a_task(), now))
-        assert account.probe_at is not None
-        pauses.append((account.probe_at - now).total_seconds() / 60)
-        before, now = account.probe_at - timedelta(seconds=1), account.probe_at
-        assert (account.trouble(before) is None, account.is_probed(before)) == (False, False)
-        assert (account.trouble(now), account.is_probed(now)) == (None, True)
+        account.on_decision(a_task(), finished("no credit", error_class=ErrorClass.BILLING)(a_task(), now))
+        probe_at = account.breaker.probe_at
+        assert probe_at is not None
+        pauses.append((probe_at - now).total_seconds() / 60)
+        before, now = account.trouble(probe_at - timedelta(seconds=1)), probe_at
+        after = account.trouble(now)
+        assert (before and before.is_probed, after and after.is_probed) == (False, True)
     assert pauses == [5, 10, 20, 40, 60, 60]
 
 
 def test_a_refusal_and_a_pause_of_everything_survive_a_restart_of_the_daemon() -> None:
     account, anew = SharedState(), SharedState()
-    account.on_decision(finished("no credit", error_class=ErrorClass.BILLING)(a_task(), START))
+    account.on_decision(a_task(), finished("no credit", error_class=ErrorClass.BILLING)(a_task(), START))
     account.pause("alice")
     assert account.unwritten
     anew.recall(account.kept)
-    assert (anew.trouble(START), anew.paused_by) == (REFUSAL, "alice")
+    assert (reason(anew), anew.paused_by) == (REFUSAL, "alice")
     anew.resume()
     assert anew.unwritten
     assert anew.kept == AccountState()
 
 
 def test_a_missing_login_takes_precedence_over_any_refusal() -> None:
-    account = SharedState(refused="no credit", logged_out="nobody is logged in")
-    assert account.trouble(START) == "nobody is logged in"
+    account = SharedState(unusable=Trouble(kind=TroubleKind.ACCOUNT, reason="nobody is logged in"))
+    account.on_decision(a_task(), finished("no credit", error_class=ErrorClass.BILLING)(a_task(), START))
+    assert reason(account) == "nobody is logged in"
 
 
 def test_the_number_of_unknown_windows_is_bounded() -> None:

@@ -104,7 +104,7 @@ class ChecksWork(StageWork):
                 expected=f"{check.name} passes", type=check.kind.failure, summary=result.reason,
                 exit_code=result.exit_code, log_file=result.log, analysis=cause,
                 action="retry_cycle" if back else "user_intervention",
-                transitioned_to=back, retry_count=cycle,
+                transitioned_to=back, retry_count=cycle, details=result.details, modified_files=result.modified_files,
             ))  # fmt: skip
         return task
 

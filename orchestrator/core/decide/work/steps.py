@@ -74,7 +74,7 @@ def _checkpoint_from_files(step: Step, evidence: Evidence, at: datetime) -> Step
     return StepCheckpoint(
         at=at,
         reason="uncommitted",
-        work_in_progress="nothing was noted; see the uncommitted files",
+        work_in_progress=plan.NOT_NOTED,
         uncommitted_files=evidence.dirty,
     )
 

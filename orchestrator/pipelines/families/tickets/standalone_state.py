@@ -32,6 +32,7 @@ OURS = ("stage", "status", "block_reason", "completed_at")
 OURS_IN_RECORDS = ("visits", "digest")
 CYCLES, REVISIONS = "eval_cycles", TICKETS.draft_budget
 LIMITS = {CYCLES: "max_eval_cycles", REVISIONS: "max_design_revisions"}
+INTAKE = "TICKET_INTAKE"
 TRIES = 3
 """Tries of each budget, where the document says nothing else."""
 
@@ -102,6 +103,13 @@ def with_changes(document: JsonObject, before: Task, after: Task) -> JsonObject:
     old, new = (_for(document, to_document(task)) for task in (before, after))
     changed = _merged(document, {name: old[name] for name in SEEDS}, {name: new[name] for name in SEEDS})
     return {**changed, **{name: new[name] for name in ours}}
+
+
+def with_check(document: JsonObject, check: JsonObject) -> JsonObject:
+    """Return the document with the result of the search of its ticket for secrets."""
+    states = cast(dict[str, JsonObject], document["states"])
+    name = next((name for name, record in states.items() if "sensitive_check" in record), INTAKE)
+    return {**document, "states": {**states, name: {**states.get(name, {}), "sensitive_check": check}}}
 
 
 def _task(document: JsonObject, pipeline: Pipeline, folder: str) -> Task:
@@ -292,7 +300,7 @@ def _blank_states() -> JsonObject:
     nothing: JsonObject = {**blank, "artifacts": []}
     results: Json = dict.fromkeys(RESULT_NAMES)
     return {
-        "TICKET_INTAKE": {**nothing, "sensitive_check": None},
+        INTAKE: {**nothing, "sensitive_check": None},
         "ANALYSIS": dict(nothing),
         "PLANNING": dict(nothing),
         "DESIGN": {**nothing, "revision": 0},

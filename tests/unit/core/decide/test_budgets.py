@@ -86,12 +86,23 @@ def at_its_cap(limits: Caps) -> Playbook:
     return play >> looked() << "freeze agents/1"
 
 
-@pytest.mark.parametrize("limits", [Caps(usd=0.25), Caps(tokens=1000), Caps(turns=1), Caps(hours=1 / 60)])
-def test_the_next_turn_does_not_start_beyond_a_cap_and_starts_when_the_cap_is_raised(limits: Caps) -> None:
+@pytest.mark.parametrize(
+    ("limits", "options"),
+    [
+        (Caps(usd=0.25), "--usd AMOUNT"),
+        (Caps(tokens=1000), "--tokens NUMBER"),
+        (Caps(turns=1), "--turns NUMBER"),
+        (Caps(hours=1 / 60), "--hours NUMBER"),
+        (Caps(usd=0.2, turns=1, tokens=9999), "--usd AMOUNT --turns NUMBER"),
+    ],
+)
+def test_the_next_turn_does_not_start_beyond_a_cap_and_starts_when_the_cap_is_raised(
+    limits: Caps, options: str
+) -> None:
     play = at_its_cap(limits) >> frozen << "wake in 1800 s"
     assert play.task.agent.blocked_by is BUDGET
     why = explain(play.task, snapshot(play.task))
-    assert why.next == f"orchestrator budget {play.task.id} --usd AMOUNT, or cancel it"
+    assert why.next == f"orchestrator budget {play.task.id} {options}, or cancel it"
     assert play >> caps(limits)
     assert play.task.agent.blocked_by is BUDGET, "it was not raised"
     play = play >> caps(Caps())
@@ -132,6 +143,62 @@ def test_a_turn_that_reaches_its_cap_is_ended_by_the_reported_progress() -> None
     )
     play = play << "wake in 60 s" >> interrupted << "turn 2 of 1" << "wake in 3600 s"
     assert not play.task.is_paused, "the progress reports exceeded the usage"
+
+
+def at_cost(task: Task, usd: float) -> Task:
+    """The task whose running turn has cost so much by now, as far as that can be estimated."""
+    return replace(task, agent=replace(task.agent, turn=replace(task.agent.turn, usd=usd)))
+
+
+def test_a_turn_is_ended_when_its_estimated_cost_reaches_the_cap_and_its_true_cost_decides_what_follows() -> None:
+    task = at_work(caps=Caps(usd=0.3))
+    assert Playbook(at_cost(task, 0.29)) >> alarm
+    cheaper = Playbook(at_cost(task, 0.31)) >> alarm << "end turn 1 of 1" << "wake in 60 s" >> finished("", tool_uses=1)
+    cheaper = cheaper << "turn 2 of 1" << "wake in 3600 s"
+    assert (cheaper.task.spending.total.usd, cheaper.task.agent.turn.usd) == (0.25, 0.0)
+    task = at_work(caps=Caps(usd=0.2))
+    dearer = Playbook(at_cost(task, 0.2)) >> alarm << "end turn 1 of 1" << "wake in 60 s" >> finished()
+    assert (dearer << "freeze agents/1").task.agent.blocked_by is BUDGET
+
+
+def test_what_may_be_spent_after_a_usage_limit_is_enforced_within_a_turn() -> None:
+    task = at_work()
+    task = replace(
+        task,
+        policy=replace(task.policy, usd_after_limit=0.05),
+        spending=TaskSpending(by_day={"2026-11-21": Spending(usd=0.7)}, usd_at_limit=0.7),
+    )
+    assert Playbook(at_cost(task, 0.04)) >> alarm
+    assert Playbook(at_cost(task, 0.06)) >> alarm << "end turn 1 of 1" << "wake in 60 s"
+
+
+def test_the_money_of_the_day_counts_what_running_turns_have_cost_by_now() -> None:
+    first, second = replace(at_cost(at_work(), 0.6), id="A"), replace(at_cost(at_work(), 0.3), id="B")
+    day = Capacity(places=3, day=Caps(usd=1.0), turn_usd=0.1)
+    assert not list(turns_to_interrupt(replace(snapshot(first, second), capacity=day)))
+    assert day_used_up(replace(snapshot(first, second), capacity=day)) is None
+    third = replace(at_cost(at_work(), 0.11), id="C")
+    over = replace(snapshot(first, second, third), capacity=day)
+    assert [(task, words) for task, _, words in turns_to_interrupt(over)] == [
+        (name, "the day's budget is used up: $1.01 of $1.00 are spent") for name in "ABC"
+    ]
+    assert day_used_up(over) is not None
+
+
+def test_a_task_that_waits_for_the_next_day_says_when_that_begins() -> None:
+    waiting = replace(a_task(), id="B")
+    spent = replace(snapshot(waiting), capacity=Capacity(day=Caps(usd=1.0)), ended_today=Spending(usd=1.0))
+    tomorrow = "by itself when the day is over, at 2026-11-22 00:00 UTC, or when [budget.day] allows more"
+    assert explain(waiting, spent).next == f"it starts {tomorrow}"
+    held = replace(at_cap_of_day(), id="C")
+    spent = replace(snapshot(held), capacity=Capacity(day=Caps(usd=1.0)), ended_today=Spending(usd=1.0))
+    assert explain(held, spent).next == f"it continues {tomorrow}"
+
+
+def at_cap_of_day() -> Task:
+    """A task that is paused because the day's budget was used up."""
+    play = Playbook(at_work()) >> finished() << "look at ANALYSIS"
+    return (play >> pause(BUDGET) << "freeze agents/1").task
 
 
 def test_a_cap_on_hours_ends_a_turn_in_time_and_does_not_count_paused_time() -> None:
@@ -212,7 +279,8 @@ def test_a_task_between_turns_is_paused_for_the_day_and_resumed_on_the_next_even
     assert not list(tasks_to_resume(snapshot(play.task, ended=10.0)))
     over = explain(play.task, snapshot(play.task, ended=9.75))
     assert over.facts[0] == "the day's budget is used up: $10.00 of $10.00 are spent"
-    assert over.next == "it continues by itself when the day (UTC) is over or more may be spent"
+    tomorrow = "it continues by itself when the day is over, at 2026-11-22 00:00 UTC, or when [budget.day] allows more"
+    assert over.next == tomorrow
     assert explain(play.task, snapshot(play.task)).facts[0] == "the day's budget was used up"
     play = play >> later(1800) >> alarm << "stop agents/1" >> exited
     assert play.task.next_action is NextAction.RETRY

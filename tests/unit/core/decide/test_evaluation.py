@@ -7,7 +7,7 @@ from orchestrator.core.decide.prompt import turn_text
 from orchestrator.core.guards.results import ChecksAcceptable
 from orchestrator.core.task.checks import NOT_EVALUATED, REPORT_FILE, CheckResult, Evaluation, Verdict
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.progress import StageStatus
+from orchestrator.core.task.progress import StageStatus, Step, StepStatus
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import OnBlocked, TaskPolicy
 from orchestrator.pipelines.pipeline_file import parse_pipeline
@@ -89,6 +89,20 @@ def test_a_missing_explanation_is_requested_and_then_skipped() -> None:
     play = play >> finished() << "look at EVALUATION" >> looked(UNEXPLAINED) << "stop agents/5"
     (entry,) = play.task.failures.entries
     assert (play.task.stage, entry.analysis, play.task.feedback) == ("ANALYSIS", None, ())
+
+
+def test_the_failure_of_a_check_says_what_was_changed_what_was_printed_and_what_it_is_related_to() -> None:
+    failed = CheckResult(verdict=Verdict.FAIL, reason="exit code", details="E  boom", modified_files=("a.py",))
+    task = evaluating(FAIL)
+    design = replace(task.stages["DESIGN"], artifacts=("design-v9.md", "design-v10.md", "design-changelog.md"))
+    results = dict.fromkeys(task.evaluation.results, failed)
+    step = Step(step_id=1, description="Do it", status=StepStatus.COMPLETED, commits=("c1",))
+    task = replace(task, stages={**task.stages, "DESIGN": design}, steps=(step,))
+    play = explaining(replace(task, evaluation=replace(task.evaluation, results=results)))
+    play = play >> finished() << "look at EVALUATION" >> looked() << "stop agents/3"
+    (entry,) = play.task.failures.entries
+    assert (entry.details, entry.modified_files) == ("E  boom", ("a.py",))
+    assert (entry.related_plan_step, entry.related_design) == ("plan.md", "design-v10.md")
 
 
 def test_a_failure_is_still_fixed_when_its_evaluator_is_lost_for_good() -> None:

@@ -33,7 +33,7 @@ def failing(task: Task, summary: str, log_file: str | None = None) -> Task:
 
 
 def halted(**changes: object) -> Task:
-    task = replace(at_work(), status=TaskStatus.BLOCKED, block_reason="no way\non", timing=STARTED)
+    task = replace(at_work(), stage="EVALUATION", status=TaskStatus.BLOCKED, block_reason="no way\non", timing=STARTED)
     return replace(task, **changes)  # type: ignore[arg-type]  # any field
 
 
@@ -93,6 +93,13 @@ def test_blockers_of_a_merge_are_named_when_nothing_failed() -> None:
     assert recommended(task).startswith(
         "resolve what prevents the merge: no approval; ci is red; then orchestrator retry"
     )
+
+
+def test_an_earlier_failed_check_is_not_named_as_the_cause_of_another_end() -> None:
+    failed = failing(halted(), "exit code 1", "logs/1-unit_test/out.log")
+    assert recommended(failed).startswith(f"read {failed.folder}/logs/1-unit_test/out.log; then")
+    later = replace(failed, stage="COMPLETION", block_reason="COMPLETION: the branch could not be delivered")
+    assert recommended(later).startswith("fix what the reason says; then")
 
 
 def test_a_failed_task_suggests_a_retry_and_a_cancelled_one_nothing() -> None:

@@ -16,6 +16,7 @@ from orchestrator.core.task.task import NextAction, Schedule, Task, TaskStatus
 from orchestrator.core.task.ticket import SensitiveCheck
 from orchestrator.core.task.user_requests import RequestStatus
 from orchestrator.errors import InvalidTransition
+from tests.fakes.tasks import submitted
 from tests.fakes.world import START
 from tests.unit.playbook import (
     Happening,
@@ -287,6 +288,14 @@ def test_a_checkpoint_and_a_foreign_edit_are_recorded_and_need_no_action() -> No
     assert play.task.agent.last_saved == play.now
     play = play >> (lambda _, at: events.ForeignEditFound(at=at, kept_as="state.json.foreign-9"))
     assert play.task.seq == task.seq + 2
+
+
+def test_a_start_of_the_daemon_is_no_decision_for_a_task_that_waits_for_a_slot() -> None:
+    waiting = submitted("T-1")
+    started = events.DaemonStarted(at=START, run_alive=False)
+    assert machine.decide(full(), waiting, started) == (waiting, ())
+    after, _ = machine.decide(full(), at_work(), started)
+    assert after.seq == at_work().seq + 1
 
 
 TROUBLE: tuple[Happening, ...] = (pause(), resume(), cancel)

@@ -83,7 +83,7 @@ def opened_for_itself(**terms: object) -> Playbook:
 
 def looking(play: Playbook) -> Playbook:
     """Return the same conversation at its next poll."""
-    return play >> later(60) >> alarm << "look at pull request 7"
+    return play >> later(60) >> alarm << "look at pull request 7" << "wake in 60 s"
 
 
 def again_proposed(play: Playbook) -> Playbook:
@@ -198,7 +198,7 @@ def test_a_refused_merge_is_retried_and_may_be_done_by_hand() -> None:
 def test_it_merges_automatically_when_nothing_blocks_it_and_not_before() -> None:
     play = opened_for_itself()
     assert (play.task.agent.status, play.task.requests) == (AgentStatus.WAITING_REVIEW, ())
-    play = looking(play) >> seen(hindrances=("checks have not finished: ci",)) << "wake in 60 s"
+    play = looking(play) >> seen(hindrances=("checks have not finished: ci",))
     play = looking(play) >> seen() >> admitted << "merge 7" >> refused("a rule blocks it") << "wake in 60 s"
     assert play.task.publication.hindrances == ("a rule blocks it",)
     assert looking(play) >> seen() >> admitted << "merge 7" >> merged << "tell completed"
@@ -225,7 +225,7 @@ def test_a_closed_pull_request_halts_its_task_and_retry_proposes_it_again(play: 
 
 
 def test_comments_are_handled_when_a_user_requests_it() -> None:
-    play = looking(opened()) >> seen(comments=("one",)) << "wake in 60 s"
+    play = looking(opened()) >> seen(comments=("one",))
     assert play.task.publication.seen == ()
     play = play >> round_asked << "look at pull request 7" >> seen(comments=("one",), asked=True)
     assert play.task.requests[0].status is WITHDRAWN
@@ -340,12 +340,20 @@ def test_every_handled_comment_stays_recorded_with_its_latest_version() -> None:
 
 def test_a_poll_time_set_by_the_forge_is_followed_exactly() -> None:
     play = looking(opened()) >> to_be_seen_in(1800, "it could not be looked at") << "wake in 1800 s"
-    play = play >> later(1800) >> alarm << "look at pull request 7" >> to_be_seen_in(10) << "wake in 10 s"
-    assert play >> later(10) >> alarm << "look at pull request 7" >> seen() << "wake in 60 s"
+    play = (
+        play
+        >> later(1800)
+        >> alarm
+        << "look at pull request 7"
+        << "wake in 60 s"
+        >> to_be_seen_in(10)
+        << "wake in 10 s"
+    )
+    assert play >> later(10) >> alarm << "look at pull request 7" << "wake in 60 s" >> seen()
 
 
 def test_earlier_reviewers_are_kept_when_the_last_poll_failed() -> None:
-    play = looking(looking(opened()) >> seen() << "wake in 60 s")
+    play = looking(looking(opened()) >> seen())
     play = play >> to_be_seen_in(90, "it could not be looked at") << "wake in 90 s"
     assert play.task.publication.reviewers == ("grace",)
 
@@ -359,18 +367,18 @@ def test_repeated_refusals_without_a_visible_blocker_go_to_a_user() -> None:
     play = refused_again(refused_again(refused_again(opened_for_itself()))) << "tell review_asked" >> told
     (ask,) = play.task.pending_requests
     assert (ask.draft.subject, play.task.publication.hindrances) == (Subject.MERGE, ("use the merge queue",))
-    play = looking(play) >> seen() << "wake in 60 s"
+    play = looking(play) >> seen()
     assert (play.task.status, play.task.next_action) == (TaskStatus.REVIEW, NextAction.NOTHING)
     assert play >> answered(1, APPROVED) >> admitted << "merge 7" >> merged << "tell completed"
 
 
 def test_a_refusal_whose_reason_a_later_poll_shows_does_not_count() -> None:
     play = refused_again(refused_again(opened_for_itself()))
-    play = looking(play) >> seen(hindrances=("checks have not finished: ci",)) << "wake in 60 s"
+    play = looking(play) >> seen(hindrances=("checks have not finished: ci",))
     play = refused_again(refused_again(play))
     assert play.task.pending_requests == ()
     play = refused_again(play) << "tell review_asked" >> told
-    play = looking(looking(play) >> seen(hindrances=("it conflicts with main",)) << "wake in 60 s") >> seen()
+    play = looking(looking(play) >> seen(hindrances=("it conflicts with main",))) >> seen()
     assert play.task.requests[0].status is WITHDRAWN
     assert play >> admitted << "merge 7"
 
@@ -379,7 +387,14 @@ def test_a_failed_poll_that_a_user_requested_is_repeated() -> None:
     play = Playbook(at("COMPLETION", NextAction.PUBLISH, a_proposal(look_every=0.0))) >> proposed
     play = play << "tell review_asked" >> told >> round_asked << "look at pull request 7"
     play = play >> seen(hindrances=("the pull request could not be looked at",)) << f"wake in {LOOK_AGAIN:.0f} s"
-    assert play >> later(LOOK_AGAIN) >> alarm << "look at pull request 7" >> seen(comments=("one",), asked=True)
+    assert (
+        play
+        >> later(LOOK_AGAIN)
+        >> alarm
+        << "look at pull request 7"
+        << f"wake in {LOOK_AGAIN:.0f} s"
+        >> seen(comments=("one",), asked=True)
+    )
     assert play.task.stage == "ANALYSIS"
 
 
@@ -471,13 +486,26 @@ def test_a_merge_that_happened_as_a_user_paused_ends_the_task() -> None:
     [
         (Playbook(at("COMPLETION", NextAction.DELIVERY, a_proposal())), "deliver c2"),
         (Playbook(at("COMPLETION", NextAction.PUBLISH, a_proposal())), "propose c2"),
-        (looking(opened_for_itself()), "look at pull request 7"),
         (looking(opened_for_itself()) >> seen() >> admitted << "merge 7", "merge 7"),
     ],
-    ids=["delivery", "proposal", "look", "merge"],
+    ids=["delivery", "proposal", "merge"],
 )
 def test_a_restart_repeats_the_publishing_command_in_flight(play: Playbook, command: str) -> None:
     assert play >> daemon_started << command
+
+
+def test_a_restart_repeats_the_look_in_flight() -> None:
+    assert looking(opened_for_itself()) >> daemon_started << "look at pull request 7" << "wake in 60 s"
+
+
+def test_a_look_without_news_is_one_event_and_the_next_one_comes_by_itself() -> None:
+    play = looking(looking(opened()) >> seen(hindrances=("it has 0 of 1 approvals",)))
+    before = play.task
+    play = play >> seen(hindrances=("it has 0 of 1 approvals",))
+    assert play.task is before
+    play = looking(play) >> seen(hindrances=("it has 0 of 1 approvals",))
+    assert play.task.seq == before.seq + 1
+    assert (looking(play) >> seen(hindrances=("it conflicts with main",))).task.seq == before.seq + 3
 
 
 def test_a_problem_that_a_user_has_to_fix_externally_halts_the_task_and_retry_continues() -> None:

@@ -228,6 +228,7 @@ def test_open_requests_about_a_stage_are_withdrawn_when_a_user_forces_the_task_o
 
 def test_step_updates_are_recorded_only_in_the_stage_that_executes_steps() -> None:
     elsewhere = replace(at_work("PLANNING"), steps=implementing().steps)
-    assert refusal(elsewhere, step(1, StepStatus.FAILED))["missing"] == [
-        "PLANNING does not work through the steps of a plan"
-    ]
+    refused = refusal(elsewhere, step(1, StepStatus.FAILED))
+    assert refused["missing"] == ["PLANNING does not work through the steps of a plan"]
+    assert (refused["error"], refused["state"]) == ("NOT_AT_WORK", "PLANNING")
+    assert "from" not in refused

@@ -2,9 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
+
+from orchestrator.core.decide import plan
 from orchestrator.core.decide.obligations import obligations
+from orchestrator.core.task.agent import AgentStatus, PauseReason
+from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.progress import Step, StepStatus
+from orchestrator.core.task.progress import Step, StepCheckpoint, StepStatus
 from orchestrator.core.task.task import Task, TaskStatus
 from tests.fakes.world import START
 from tests.unit.playbook import (
@@ -13,6 +18,7 @@ from tests.unit.playbook import (
     alarm,
     at,
     at_work,
+    checkpoint_of,
     committed,
     exited,
     finished,
@@ -119,7 +125,7 @@ def planless() -> Task:
 def test_a_plan_without_steps_is_never_implemented() -> None:
     play = Playbook(planless()) >> finished() << "look at IMPLEMENTATION"
     play = play >> looked(CLEAN_DONE) << "turn 2 of 2" << "wake in 3600 s"
-    assert play.task.feedback == ("the plan has no steps", "the plan has no steps")
+    assert play.task.feedback == ("the plan has no steps",)
     assert (play.task.agent.turn.step, play.task.status) == (None, TaskStatus.IN_PROGRESS)
 
 
@@ -164,3 +170,30 @@ def test_endless_commits_do_not_reset_the_retries_when_all_steps_are_done() -> N
     play = play >> finished() << "look at IMPLEMENTATION" >> looked(committed("c3")) << "turn 4 of 2"
     play = play << "wake in 3600 s" >> finished() << "look at IMPLEMENTATION" >> looked(committed("c4"))
     assert (play << "stop agents/2" << "tell blocked").task.status is TaskStatus.BLOCKED
+
+
+def stopped() -> Task:
+    """Return a task that is paused in its first step."""
+    task = at_work("IMPLEMENTATION")
+    agent = replace(task.agent, status=AgentStatus.PAUSED, blocked_by=PauseReason.USER)
+    return replace(task, run=None, agent=agent)
+
+
+@pytest.mark.parametrize(("reason", "word"), [(Reason.LIMIT, "token_limit"), (Reason.USER, "manual_stop")])
+def test_a_step_that_a_limit_or_a_pause_stops_notes_what_was_not_committed(reason: Reason, word: str) -> None:
+    play = Playbook(stopped()) >> checkpoint_of(reason, "a.py")
+    first, *others = play.task.steps
+    left = StepCheckpoint(at=play.now, reason=word, work_in_progress=plan.NOT_NOTED, uncommitted_files=("a.py",))
+    assert (first.last_checkpoint, [step.last_checkpoint for step in others]) == (left, [None] * len(others))
+    noted = replace(first, last_checkpoint=replace(left, work_in_progress="70 % of it"))
+    again = Playbook(replace(play.task, steps=(noted, *others))) >> checkpoint_of(reason)
+    kept = again.task.steps[0].last_checkpoint
+    assert kept is not None
+    assert (kept.work_in_progress, kept.uncommitted_files) == ("70 % of it", ())
+
+
+def test_a_checkpoint_at_an_interval_or_after_the_pause_notes_nothing_at_the_step() -> None:
+    play = Playbook(stopped()) >> checkpoint_of(Reason.INTERVAL, "a.py")
+    assert play.task.steps[0].last_checkpoint is None
+    play = Playbook(at_work("IMPLEMENTATION")) >> checkpoint_of(Reason.USER, "a.py")
+    assert play.task.steps[0].last_checkpoint is None

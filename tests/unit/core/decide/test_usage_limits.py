@@ -23,6 +23,7 @@ from orchestrator.core.schedule.admission import (
     tasks_to_resume,
 )
 from orchestrator.core.schedule.admission import tasks_to_admit as let_in
+from orchestrator.core.schedule.trouble import Trouble, TroubleKind
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import PauseReason, ProcessState
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
@@ -371,7 +372,10 @@ def test_running_turns_and_work_without_agents_are_not_paused_for_a_limit() -> N
     assert not list(tasks_to_pause(walled(replace(at("COMPLETION", NextAction.DELIVERY), title="opus"))))
 
 
-def troubled(*tasks: Task, trouble: str | None = "nobody is logged in") -> SchedulerSnapshot:
+LOGGED_OUT = Trouble(kind=TroubleKind.ACCOUNT, reason="nobody is logged in")
+
+
+def troubled(*tasks: Task, trouble: Trouble | None = LOGGED_OUT) -> SchedulerSnapshot:
     return replace(snapshot(*tasks), trouble=trouble)
 
 

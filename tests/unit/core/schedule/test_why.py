@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -10,6 +10,7 @@ from orchestrator.core.decide import machine
 from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState, Run
+from orchestrator.core.task.publication import Publication
 from orchestrator.core.task.task import NextAction, Schedule, Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestDraft, Subject
 from tests.fakes.world import START
@@ -89,6 +90,29 @@ def test_a_task_that_waits_in_vain_is_not_said_to_start_automatically(status: Ta
     assert why.next == "nothing: other will not be completed; cancel this task, or submit it again"
 
 
+def test_a_drained_task_is_not_said_to_lack_resources() -> None:
+    facts, following = said(paused(PauseReason.PRESSURE, ProcessState.RUNNING), capacity=Capacity(draining=True))
+    assert facts[0] == "the daemon was drained: its agent was ended, and its session is kept"
+    assert following == "a restart of the daemon, or orchestrator resume --all"
+
+
+@pytest.mark.parametrize(
+    ("policy", "retry_at", "look"),
+    [
+        ({"look_every": 60.0}, START, "the next look is at 2026-11-21 22:00:00 UTC"),
+        ({"look_every": 60.0}, None, "the daemon is looking at it now"),
+        ({"look_every": 0.0}, None, f"to have it looked at: orchestrator review {a_task().id}"),
+    ],
+)
+def test_a_pull_request_that_merges_by_itself_says_when_it_is_looked_at(
+    policy: dict[str, float], retry_at: datetime | None, look: str
+) -> None:
+    terms = replace(a_task().policy, auto_merge=True, **policy)  # type: ignore[arg-type]  # the interval alone
+    task = replace(paused(PauseReason.REVIEW), status=TaskStatus.REVIEW, policy=terms, retry_at=retry_at)
+    task = replace(task, publication=Publication(forge="https://x.test/a/b", number=7))
+    assert said(task)[1] == f"it is merged when nothing prevents that any more; {look}"
+
+
 STILL = "its processes are frozen"
 
 
@@ -153,6 +177,19 @@ def test_an_active_task_states_its_recent_problems() -> None:
         "its agent was told what is missing: a not found; b not found",
         "1 of 2 new attempts are used",
     )
+
+
+def test_an_active_task_states_which_of_its_tools_has_run_for_how_long() -> None:
+    def running(seconds: float, tools: int = 1, name: str = "Bash") -> tuple[str, ...]:
+        task, since = at_work(), START - timedelta(seconds=seconds)
+        turn = replace(task.agent.turn, open_tools=tools, tool=name, tool_since=since)
+        return said(replace(task, agent=replace(task.agent, turn=turn)))[0][1:]
+
+    assert running(59) == ()
+    assert running(60) == ("Bash has run for 1 minute",)
+    assert running(12 * 60 + 30) == ("Bash has run for 12 minutes",)
+    assert running(600, tools=3, name="Task") == ("Task has run for 10 minutes, with 2 more tools",)
+    assert running(600, name="") == ("a tool has run for 10 minutes",)
 
 
 def test_a_blocked_task_states_why_and_what_a_user_can_do() -> None:

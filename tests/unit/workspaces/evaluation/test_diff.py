@@ -5,7 +5,7 @@ import json
 import pytest
 
 from orchestrator.core.task.checks import ResultSource, Verdict
-from orchestrator.wiring import bundled_redactor
+from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.workspaces.evaluation.coverage import Coverage, measure_coverage, read_coverage
 from orchestrator.workspaces.evaluation.diff import Diff, parse_diff
 from orchestrator.workspaces.evaluation.findings import CodeFinding, Severity, read_findings, verdict_on

@@ -14,8 +14,8 @@ from orchestrator.integrations.tickets.text.redaction import (
     ticket_document,
 )
 from orchestrator.integrations.tickets.text.ticket import Requirement, Tracker
+from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.redaction.rules import Action, Finding, Result, Scan
-from orchestrator.wiring import bundled_redactor
 from tests.fakes.tasks import submitted
 from tests.fakes.world import START
 

@@ -197,6 +197,11 @@ def test_a_missing_or_bad_check_result_prevents_completion() -> None:
     assert lacking == ["unit_test: FAIL (its result is 'green', which is none)"]
 
 
+def test_a_workspace_that_is_blocked_without_a_reason_says_who_did_it() -> None:
+    halted = after_move(in_state("EVALUATION", results={"unit_test": "FAIL"}), "BLOCKED")
+    assert str(halted["block_reason"]).endswith(" blocked it")
+
+
 def test_the_third_failed_evaluation_leads_only_to_blocked_and_one_retry_starts_again() -> None:
     document = in_state("EVALUATION", results={"unit_test": "FAIL"})
     for cycle in (1, 2):
@@ -206,7 +211,7 @@ def test_the_third_failed_evaluation_leads_only_to_blocked_and_one_retry_starts_
     assert refusal(document, "ANALYSIS")["missing"] == ["the budget eval_cycles is used up (3 of 3)"]
     halted = after_move(document, "BLOCKED")
     assert (halted["current_state"], halted["stage"]) == ("BLOCKED", "EVALUATION")
-    assert halted["block_reason"] == "no try is left"
+    assert halted["block_reason"] == "the budget eval_cycles is used up (3 of 3)"
     assert refusal(halted, "ANALYSIS")["missing"] == [
         "no transition leads there; from BLOCKED the task can go to EVALUATION"
     ]
