@@ -250,20 +250,15 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
 
 
 def _child_tasks(base: _Base, running: RunExecutor) -> ChildTasks:
-    children = ChildTasks(
+    return ChildTasks(
+        files=base.files,
         store=base.store,
         inbox=base.inbox,
         workspace=base.workspace,
-        factory=_task_factory(base, base.settings.now, running),
+        factory=lambda: _task_factory(base, base.settings.now, running),
         pipeline_of=base.pipeline_of,
         clock=clock.now,
     )
-
-    def adopt(changed: Settings) -> None:
-        children.factory = _task_factory(base, changed, running)
-
-    base.settings.on_change(adopt)
-    return children
 
 
 def _messenger(base: _Base) -> Messenger:

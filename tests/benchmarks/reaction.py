@@ -25,15 +25,9 @@ from orchestrator.agents.drivers import CommandDriver
 from orchestrator.bootstrap import FLUSH_TELEMETRY_SECONDS
 from orchestrator.core.decide.work import WORK
 from orchestrator.core.events.agent_events import Text
-from orchestrator.core.events.events import (
-    CancelRequested,
-    Event,
-    PauseRequested,
-    ResumeRequested,
-    RunFrozen,
-    TaskSubmitted,
-)
+from orchestrator.core.events.events import CancelRequested, Event, PauseRequested, ResumeRequested, TaskSubmitted
 from orchestrator.core.events.notice import Notice
+from orchestrator.core.events.run_events import RunFrozen
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.pipeline import ENGINE_BUDGETS, PLAIN, Pipeline, Stage
@@ -213,7 +207,13 @@ def _no_children(store: FolderStore, inbox: Inbox, workspace: Workspace) -> Chil
         objection=lambda *_: "",
     )
     return ChildTasks(
-        store=store, inbox=inbox, workspace=workspace, factory=factory, pipeline_of=lambda _: PIPELINE, clock=clock.now
+        files=store.files,
+        store=store,
+        inbox=inbox,
+        workspace=workspace,
+        factory=lambda: factory,
+        pipeline_of=lambda _: PIPELINE,
+        clock=clock.now,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Self, assert_never
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.pausing import ALLOW, DENY
 from orchestrator.core.events import commands as do
-from orchestrator.core.events import events, publish_events
+from orchestrator.core.events import events, publish_events, run_events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.events.agent_messages import AgentError, DependencyType
 from orchestrator.core.events.child_events import ChildEnded, ChildrenSubmitted
@@ -206,7 +206,7 @@ def ready(task: Task, at: datetime) -> events.Event:
 
 def started(task: Task, at: datetime) -> events.Event:
     """The desired run has started."""
-    return events.RunStarted(at=at, folder=task.run.folder if task.run else "agents/0", pid=4711)
+    return run_events.RunStarted(at=at, folder=task.run.folder if task.run else "agents/0", pid=4711)
 
 
 def session(task: Task, at: datetime) -> events.Event:
@@ -391,7 +391,7 @@ def judged(verdict: Verdict | None = Verdict.PASS, reason: str = "exit code") ->
         )
         check = task.evaluation.next_check
         folder = task.run.folder if task.run and task.run.folder.startswith("logs/") else "logs/0-none"
-        return events.CheckFinished(at=at, folder=folder, name=check.name if check else "none", result=result)
+        return run_events.CheckFinished(at=at, folder=folder, name=check.name if check else "none", result=result)
 
     return event
 
@@ -487,17 +487,17 @@ def failed(command: do.Command, reason: str = "no") -> Happening:
 
 def frozen(task: Task, at: datetime) -> events.Event:
     """The current run is frozen."""
-    return events.RunFrozen(at=at, folder=task.run.folder if task.run else "agents/0")
+    return run_events.RunFrozen(at=at, folder=task.run.folder if task.run else "agents/0")
 
 
 def freeze_failed(task: Task, at: datetime) -> events.Event:
     """The current run could not be frozen."""
-    return events.FreezeFailed(at=at, folder=task.run.folder if task.run else "agents/0", survivors=(9,))
+    return run_events.FreezeFailed(at=at, folder=task.run.folder if task.run else "agents/0", survivors=(9,))
 
 
 def thawed(task: Task, at: datetime) -> events.Event:
     """The current run was thawed."""
-    return events.RunThawed(at=at, folder=task.run.folder if task.run else "agents/0")
+    return run_events.RunThawed(at=at, folder=task.run.folder if task.run else "agents/0")
 
 
 def alarm(task: Task, at: datetime) -> events.Event:

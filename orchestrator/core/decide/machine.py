@@ -40,7 +40,7 @@ from orchestrator.core.decide import (
 )
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.decide.work import following
-from orchestrator.core.events import events
+from orchestrator.core.events import events, run_events
 from orchestrator.core.events.child_events import ChildEvent
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.notice import NoticeKind
@@ -144,19 +144,19 @@ def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return _on_admitted(task, event)
         case events.WorkspaceReady():
             return _on_workspace(pipeline, task, event)
-        case events.RunStarted():
+        case run_events.RunStarted():
             return _begin_run(pipeline, task, event)
         case events.GateLooked():
             return _on_gate(pipeline, task, event)
-        case events.CheckFinished():
+        case run_events.CheckFinished():
             return _on_check(pipeline, task, event)
         case events.CommandFailed():
             return _on_command_failure(pipeline, task, event)
-        case events.RunFrozen():
+        case run_events.RunFrozen():
             return _on_frozen(task, event)
-        case events.FreezeFailed():
+        case run_events.FreezeFailed():
             return _with_run_state(task, event.folder, ProcessState.UNFREEZABLE)
-        case events.RunThawed():
+        case run_events.RunThawed():
             return _on_thawed(task, event)
         case events.AlarmRang():
             return _on_alarm(pipeline, task, event)
@@ -177,7 +177,7 @@ def _on_daemon_start(pipeline: Pipeline, task: Task, event: events.DaemonStarted
     """Record a run that began just before the daemon stopped; in a paused task its freeze becomes owed."""
     if task.run is None or not event.run_alive:
         return task
-    begun = events.RunStarted(at=event.at, folder=task.run.folder, pid=task.agent.pid, holder=task.run.holder)
+    begun = run_events.RunStarted(at=event.at, folder=task.run.folder, pid=task.agent.pid, holder=task.run.holder)
     return _begin_run(pipeline, task, begun)
 
 
@@ -212,7 +212,7 @@ def _on_workspace(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) 
     return lifecycle.enter_stage(pipeline, task, task.stage, event.at)
 
 
-def _begin_run(pipeline: Pipeline, task: Task, event: events.RunStarted) -> Task:
+def _begin_run(pipeline: Pipeline, task: Task, event: run_events.RunStarted) -> Task:
     if task.run is None or task.run.folder != event.folder or task.run.process is not ProcessState.STARTING:
         return task
     task = replace(task, run=replace(task.run, process=ProcessState.RUNNING, holder=event.holder))
@@ -258,7 +258,7 @@ def _plan_steps(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> tu
     return task.steps
 
 
-def _on_check(pipeline: Pipeline, task: Task, event: events.CheckFinished) -> Task:
+def _on_check(pipeline: Pipeline, task: Task, event: run_events.CheckFinished) -> Task:
     if task.run is None or task.run.folder != event.folder:
         return task
     task = replace(task, run=None)
@@ -304,7 +304,7 @@ def _with_run_state(task: Task, folder: str, process: ProcessState) -> Task:
     return replace(task, run=replace(task.run, process=process))
 
 
-def _on_frozen(task: Task, event: events.RunFrozen) -> Task:
+def _on_frozen(task: Task, event: run_events.RunFrozen) -> Task:
     """Return the task with its run frozen. Frozen time is not working time, and a frozen run is stopped after a while
     to free memory.
     """
@@ -315,7 +315,7 @@ def _on_frozen(task: Task, event: events.RunFrozen) -> Task:
     return turns.add_worked_time(replace(after, run=replace(after.run, park_at=park_at)), event.at)
 
 
-def _on_thawed(task: Task, event: events.RunThawed) -> Task:
+def _on_thawed(task: Task, event: run_events.RunThawed) -> Task:
     """Return the task with its run going on. Frozen time does not count against the turn, but a command may have timed
     out.
     """

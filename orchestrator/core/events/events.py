@@ -13,10 +13,10 @@ from orchestrator.core.events.child_events import ChildEvent
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.operations import Operation
 from orchestrator.core.events.publish_events import BaseEvent, PublishEvent
+from orchestrator.core.events.run_events import RunEvent
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.checks import CheckResult
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
 from orchestrator.core.task.task import Priority, Task
 from orchestrator.core.task.user_requests import Answer, RequestDraft, RequestStatus
@@ -66,15 +66,6 @@ class WorkspaceReady(BaseEvent):
     head: str
     base: str = ""
     restored_from: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted(BaseEvent):
-    """A process runs under its holder; `holder` identifies that one."""
-
-    folder: str
-    pid: int | None = None
-    holder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,15 +168,6 @@ class GateLooked(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckFinished(BaseEvent):
-    """A check ended; without a result it was stopped before it had one."""
-
-    folder: str
-    name: str
-    result: CheckResult | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BranchDelivered(BaseEvent):
     """The finished branch is in the user's repository."""
 
@@ -199,29 +181,6 @@ class CommandFailed(BaseEvent):
 
     command: Command
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFrozen(BaseEvent):
-    """The whole process tree of a run is frozen; `stopped` are its pids."""
-
-    folder: str
-    stopped: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreezeFailed(BaseEvent):
-    """Some processes of a run could not be frozen."""
-
-    folder: str
-    survivors: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunThawed(BaseEvent):
-    """A frozen process tree runs again."""
-
-    folder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,19 +341,15 @@ DeliveryEvent = BranchDelivered | PublishEvent
 Event = (
     TurnEvent
     | Request
+    | RunEvent
     | DeliveryEvent
     | ChildEvent
     | TaskSubmitted
     | DaemonStarted
     | TaskAdmitted
     | WorkspaceReady
-    | RunStarted
     | GateLooked
-    | CheckFinished
     | CommandFailed
-    | RunFrozen
-    | FreezeFailed
-    | RunThawed
     | AlarmRang
     | CheckpointSaved
     | OperationRequested

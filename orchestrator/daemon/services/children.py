@@ -23,6 +23,7 @@ from orchestrator.daemon.task_factory import SubmissionRefused, TaskFactory
 from orchestrator.errors import NoSuchTask
 from orchestrator.storage import journal
 from orchestrator.storage.records import StoreError
+from orchestrator.storage.task_files import TaskFiles
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import Store
 from orchestrator.workspaces.outbox import read_text
@@ -35,12 +36,13 @@ LARGEST_PLAN = 2 * 1024 * 1024
 
 @dataclass(slots=True, kw_only=True)
 class ChildTasks:
-    """Executes what tasks owe their children; `factory` is replaced when settings change."""
+    """Executes what tasks owe their children; `factory` returns the one of the present settings."""
 
+    files: TaskFiles
     store: Store
     inbox: Inbox
     workspace: Workspace
-    factory: TaskFactory
+    factory: Callable[[], TaskFactory]
     pipeline_of: Callable[[Task], Pipeline]
     clock: Callable[[], datetime]
     _looked_at: set[str] = field(default_factory=set)
@@ -56,11 +58,11 @@ class ChildTasks:
             text = texts.get(child.plan.key)
             if text is None:
                 raise SubmissionRefused(f"{parent.display_path(command.plan)} no longer names {child.plan.key}")
-            task = await asyncio.to_thread(self.factory.create_child, parent, stage, child, text, self.clock())
+            task = await asyncio.to_thread(self.factory().create_child, parent, stage, child, text, self.clock())
             try:
                 await self.inbox.submit(TaskSubmitted(at=self.clock(), task=task, by=parent.id))
             except NoSuchTask:  # the parent ended, or was moved on, meanwhile
-                await asyncio.to_thread(self.factory.files.delete, task.id)
+                await asyncio.to_thread(self.files.delete, task.id)
                 return
         made = tuple(child.task for child in command.children)
         self.inbox.post(parent.id, ChildrenSubmitted(at=self.clock(), tasks=made))
@@ -109,7 +111,7 @@ class ChildTasks:
 
     def _is_task(self, name: str) -> bool:
         """Return whether a child was accepted; a crash may have left the files of one that was not."""
-        return self.factory.files.path_of(name, journal.NAME).exists()
+        return self.files.path_of(name, journal.NAME).exists()
 
     def _end(self, name: str) -> ChildEnded | None:
         """Return what became of a child that has ended; None while it has not. Blocks."""

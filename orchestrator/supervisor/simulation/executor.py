@@ -13,7 +13,7 @@ from typing import assert_never
 
 from orchestrator.core.decide.work import following
 from orchestrator.core.events import commands as do
-from orchestrator.core.events import events
+from orchestrator.core.events import events, run_events
 from orchestrator.core.events.agent_events import Limit
 from orchestrator.core.events.child_events import ChildrenSubmitted
 from orchestrator.core.events.publish_events import BranchReplayed
@@ -256,7 +256,7 @@ class SimulatedExecutor:
         self._report(task, lambda at: events.BranchDelivered(at=at, branch=command.branch, commit=command.commit))
 
     def _started(self, task: Task, folder: str) -> None:
-        self._report(task, lambda at: events.RunStarted(at=at, folder=folder, pid=1))
+        self._report(task, lambda at: run_events.RunStarted(at=at, folder=folder, pid=1))
 
     def _answer(self, task: Task, command: do.SendAnswer) -> None:
         tree = self._world.tree(task.id, f"agents/{command.attempt}")
@@ -288,11 +288,11 @@ class SimulatedExecutor:
         if tree is None or not tree.alive:
             self._follow(task, command.folder)
         elif not tree.frozen and self._world.rng.random() < self._world.probabilities.freeze_fails:
-            self._report(task, lambda at: events.FreezeFailed(at=at, folder=command.folder, survivors=(7,)))
+            self._report(task, lambda at: run_events.FreezeFailed(at=at, folder=command.folder, survivors=(7,)))
         else:
             tree.freeze()
             tree.self_frozen = False
-            self._report(task, lambda at: events.RunFrozen(at=at, folder=command.folder, stopped=(1,)))
+            self._report(task, lambda at: run_events.RunFrozen(at=at, folder=command.folder, stopped=(1,)))
 
     def _thaw(self, task: Task, command: do.ThawRun) -> None:
         tree = self._world.tree(task.id, command.folder)
@@ -300,7 +300,7 @@ class SimulatedExecutor:
             self._follow(task, command.folder)
             return
         tree.thaw()
-        self._report(task, lambda at: events.RunThawed(at=at, folder=command.folder))
+        self._report(task, lambda at: run_events.RunThawed(at=at, folder=command.folder))
 
     def _follow(self, task: Task, folder: str) -> None:
         """Read a run from where reading stopped, unless it is being read already."""
@@ -326,7 +326,7 @@ class SimulatedExecutor:
             del self._readers[tree.task_id, tree.folder]
             self._post_end(tree.task_id, tree.folder, tree)
         elif tree.self_frozen:
-            self._post(tree.task_id, events.RunFrozen(at=self._now, folder=tree.folder))
+            self._post(tree.task_id, run_events.RunFrozen(at=self._now, folder=tree.folder))
 
     def _read_line(self, tree: AgentTree, line: SimulatedLine) -> None:
         match line.content:
@@ -356,7 +356,7 @@ class SimulatedExecutor:
         else:
             result = tree.result if isinstance(tree, CheckTree) else None
             name = tree.name if isinstance(tree, CheckTree) else ""
-            ended = events.CheckFinished(at=self._now, folder=folder, name=name, result=result)
+            ended = run_events.CheckFinished(at=self._now, folder=folder, name=name, result=result)
         self._post(task_id, ended)
 
 
