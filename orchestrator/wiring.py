@@ -20,14 +20,14 @@ from orchestrator.core.task.checks import Check
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
+from orchestrator.daemon.child_tasks import ChildTasks
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
 from orchestrator.daemon.launching import LaunchConfig, driver_of, installation_of, limits_of
 from orchestrator.daemon.monitors import AgentMonitor, ResourceMonitor
-from orchestrator.daemon.reports import Reports, change_of
+from orchestrator.daemon.reporting.reports import Reports, change_of
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
-from orchestrator.daemon.services.children import ChildTasks
 from orchestrator.daemon.startup import discard_secrets
 from orchestrator.daemon.task_factory import TaskFactory, accepted_pipeline
 from orchestrator.daemon.timers import Timers

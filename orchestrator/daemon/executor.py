@@ -24,8 +24,8 @@ from orchestrator.core.events.notice import Notice
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
+from orchestrator.daemon.child_tasks import ChildTasks
 from orchestrator.daemon.runs import RunExecutor
-from orchestrator.daemon.services.children import ChildTasks
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.publishing.publisher import Publisher

@@ -33,11 +33,11 @@ from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.pipeline import ENGINE_BUDGETS, PLAIN, Pipeline, Stage
 from orchestrator.core.task.task import NextAction, Source, Task, Timing
 from orchestrator.core.task.ticket import Preflight, Ticket
+from orchestrator.daemon.child_tasks import ChildTasks
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
 from orchestrator.daemon.launching import LaunchConfig
 from orchestrator.daemon.runs import RunExecutor
-from orchestrator.daemon.services.children import ChildTasks
 from orchestrator.daemon.task_factory import TaskFactory
 from orchestrator.daemon.timers import Timers
 from orchestrator.daemon.watch import Watch

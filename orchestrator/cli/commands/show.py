@@ -28,7 +28,7 @@ from orchestrator.core.task.checks import REPORT_FILE, Verdict, first_try
 from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import RequestKind, RequestStatus
-from orchestrator.daemon.summary import BLOCKED_FILE, SUMMARY_FILE
+from orchestrator.daemon.reporting.summary import BLOCKED_FILE, SUMMARY_FILE
 from orchestrator.server.schemas.task_input import TaskFilter
 from orchestrator.server.schemas.tasks import PublicationView, TaskLine, TaskView
 
