@@ -118,8 +118,7 @@ class Supervisor:
     def recover(self, task: Task, edits: Sequence[ForeignEdit] = ()) -> None:
         """Take up a task that was loaded at start; every outstanding command is issued again.
 
-        `edits` are files that were set aside then. A pause for lack of resources is lifted until the shortage is
-        measured again.
+        `edits` were set aside then. A pause for lack of resources is lifted until the shortage is measured again.
         """
         self.unreadable.drop(task.id)
         self.tasks[task.id] = task
@@ -179,13 +178,9 @@ class Supervisor:
         """Pause, resume and admit tasks as the account, the day and the free slots allow."""
         snapshot, decisions = self.snapshot(), self.decisions
         self._enforce_limits(snapshot)
-        admitted = admission.tasks_to_admit(snapshot if self.decisions == decisions else self.snapshot())
-        while admitted:
-            decisions = self.decisions
-            for task_id in admitted:
-                self._apply(task_id, TaskAdmitted(at=self._clock()))
-            # one that has used up its own cap was paused instead, and leaves its slot to the next
-            admitted = admission.tasks_to_admit(self.snapshot()) if self.decisions > decisions else []
+        for task_id in admission.tasks_to_admit(snapshot if self.decisions == decisions else self.snapshot()):
+            self._apply(task_id, TaskAdmitted(at=self._clock()))
+            self._inbox.wake()  # it may need less than was set aside for it, and so leave a slot to the next one
 
     def _enforce_limits(self, snapshot: SchedulerSnapshot) -> None:
         """Pause tasks whose turn the account or the day forbids; interrupt turns that use up the day's budget."""
@@ -308,8 +303,7 @@ class Supervisor:
         for judged in self.shared.on_decision(before, event):
             if judged in self.tasks and self.tasks[judged].status is TaskStatus.BLOCKED:
                 self._inbox.post(judged, RetryRequested(at=event.at, blames_installation=True))
-        reason = reason_for(before, after, event)
-        if reason is not None:
+        if (reason := reason_for(before, after, event)) is not None:
             self._executor.checkpoint(after, reason)
         if isinstance(event, ResumeRequested) and before.waits_for_word:
             self._resume_after_limit(event)

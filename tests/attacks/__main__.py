@@ -21,6 +21,7 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.server.client import RequestRefused
 from orchestrator.settings import Settings
+from tests.acceptance.harness import line_count
 from tests.attacks.hostile import ATTEMPTS
 from tests.attacks.stage import (
     CONTROLS,
@@ -120,7 +121,7 @@ def life_without_a_folder(isolation: str) -> Results:
     with stage(isolation, {"ANALYSIS": [turn]}, {}) as on:
         on.tell_nothing()
         task = on.harness.submit()
-        on.harness.wait_for("the attempt", (on.shared / "agent").exists)
+        on.harness.wait_for("the attempt", lambda: line_count(on.shared / "agent"))
         tree = on.harness.survivors()
         on.harness.kill()
         on.harness.start()
@@ -138,7 +139,7 @@ def forged_files(isolation: str, name: str) -> Results:
         on.tell_nothing()
         task = on.harness.submit()
         daemon = on.harness.daemon
-        on.harness.wait_for("the attempt", (on.shared / "agent").exists)
+        on.harness.wait_for("the attempt", lambda: line_count(on.shared / "agent"))
         if on.was_done("agent", name):
             on.harness.wait_for("the daemon's end", lambda: daemon is None or daemon.poll() is not None)
             on.harness.start()
@@ -152,7 +153,7 @@ def no_holder(isolation: str) -> Results:
     with stage(isolation, {"ANALYSIS": [turn]}, {}) as on:
         on.tell_nothing()
         task = on.harness.submit()
-        on.harness.wait_until(task, lambda now: (on.shared / "agent").exists() or now.agent.attempt > 1)
+        on.harness.wait_until(task, lambda now: line_count(on.shared / "agent") or now.agent.attempt > 1)
         answer = on.shared / "without-holder"
         with suppress(RequestRefused):
             on.harness.client.request(task, "cancel")
