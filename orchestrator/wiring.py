@@ -166,11 +166,9 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     executor = CommandExecutor(adapters, base.inbox)
     supervisor = _supervisor(base, executor, running)
     reports = Reports(base.pipeline_of, partial(change_of, base.workspace), redactor.masked, base.files)
-    supervisor.listen(checkpoints.on_decision)
+    for part in (checkpoints, reports, publisher, adapters.children):
+        supervisor.listen(part.on_decision)
     supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
-    supervisor.listen(reports.on_decision)
-    supervisor.listen(publisher.on_decision)
-    supervisor.listen(adapters.children.on_decision)
     return Daemon(
         settings=base.settings,
         definitions=base.definitions,
