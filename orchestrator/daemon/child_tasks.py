@@ -50,6 +50,7 @@ class ChildTasks:
 
     async def submit(self, parent: Task, command: SubmitChildren) -> None:
         """Make these children tasks, except those that are. Raises SubmissionRefused and OSError."""
+        await asyncio.to_thread(ParentBranch(self.workspace, parent.id).begin)
         texts = await asyncio.to_thread(self._texts, parent, command.plan)
         stage = self.pipeline_of(parent).stage(parent.stage)
         for child in command.children:

@@ -36,6 +36,12 @@ class ParentBranch:
     def _ref(self) -> str:
         return f"refs/orchestrator/{self.parent}/joined"
 
+    def begin(self) -> None:
+        """Take in what the parent's agents committed before children began to join. Raises WorkspaceError, GitError."""
+        clone = self.workspace.clone_of(self.parent)
+        if clone.ref(self._ref) is None:
+            clone.take_in(self.workspace.worktree(self.parent), self.parent)
+
     def tip(self) -> str:
         """Return the newest commit of the branch. Raises WorkspaceError if the parent has none."""
         clone = self.workspace.clone_of(self.parent)
