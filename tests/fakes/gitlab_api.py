@@ -6,6 +6,7 @@ from collections.abc import Callable
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import list_of, text_of
 from tests.fakes.forge_server import FIRST_ID, REPO, Answer, Asked, ForgeServer, Job, Pull, Said, sha_of
+from tests.fakes.gitlab_description import answer_objections, objections
 
 NOT_FOUND = Answer(status=404, body={"message": "404 Not found"})
 LEVELS = {"read": 20, "write": 30, "admin": 40}
@@ -14,12 +15,23 @@ Handler = Callable[[ForgeServer, Asked, str], Answer]
 
 
 def answer(forge: ForgeServer, asked: Asked) -> Answer:
-    """Return the response of GitLab."""
+    """Return the response of GitLab, held against what GitLab publishes."""
+    found = _answer(forge, asked)
+    forge.objections += objections(asked.method, asked.path, asked.query, asked.body)
+    if not isinstance(found.body, bytes):
+        forge.objections += answer_objections(asked.method, asked.path, found.status, found.body)
+    return found
+
+
+def _answer(forge: ForgeServer, asked: Asked) -> Answer:
     if asked.path == "/user":
         return Answer(body=_user(forge, forge.viewer))
     if asked.path == "/users":
         name = asked.query["username"]
         return Answer(body=[_user(forge, name)] if name in forge.users else [])
+    if asked.path.startswith("/users/"):
+        name = [*forge.users][int(asked.path.rpartition("/")[2]) - 1]
+        return Answer(body={**_user(forge, name), "bot": name.endswith("_bot")})
     path = asked.path.removeprefix(f"/projects/{REPO}")
     if path == asked.path:
         return NOT_FOUND
@@ -229,7 +241,7 @@ def _note(forge: ForgeServer, pull: Pull, said: Said) -> JsonObject:
         "new_line": line,
         "head_sha": "0" * 40 if said.outdated else pull.head_sha,
     }
-    return {
+    note: JsonObject = {
         "id": said.id,
         "author": _user(forge, said.author),
         "body": said.body,
@@ -237,9 +249,8 @@ def _note(forge: ForgeServer, pull: Pull, said: Said) -> JsonObject:
         "updated_at": said.at,
         "system": False,
         "resolvable": root.place is not None,
-        "resolved": root.resolved,
-        "position": position if root.place else None,
     }
+    return {**note, "resolved": root.resolved, "position": position} if root.place else note
 
 
 def _job(job: Job) -> JsonObject:
@@ -248,4 +259,4 @@ def _job(job: Job) -> JsonObject:
 
 
 def _user(forge: ForgeServer, name: str) -> JsonObject:
-    return {"id": [*forge.users, name].index(name) + 1, "username": name, "bot": name.endswith("_bot")}
+    return {"id": [*forge.users, name].index(name) + 1, "username": name}

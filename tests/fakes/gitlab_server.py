@@ -7,6 +7,7 @@ from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import text_of
 from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.text.ticket import Tracker
+from tests.fakes.gitlab_description import answer_objections, objections
 from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at
 
 _PATH = re.compile(r"/api/v4/projects/(?P<project>[^/]+)/issues/(?P<number>\d+)(?P<notes>/notes)?")
@@ -24,9 +25,14 @@ class GitLabServer(TrackerServer):
         issue = self.issues.get(f"{unquote(found['project'])}#{found['number']}") if found else None
         if found is None or issue is None:
             return None
+        path = unquote(asked.path.removeprefix("/api/v4"))
+        self.objections += objections(asked.method, path, asked.query, asked.body)
         if asked.method == "POST":
-            return self.take(f"{unquote(found['project'])}#{found['number']}", text_of(asked.body["body"], 40_000))
-        return _notes(issue, asked) if found["notes"] else _issue(int(found["number"]), issue)
+            told = self.take(f"{unquote(found['project'])}#{found['number']}", text_of(asked.body["body"], 40_000))
+        else:
+            told = _notes(issue, asked) if found["notes"] else _issue(int(found["number"]), issue)
+        self.objections += answer_objections(asked.method, path, self.status_of(asked), told)
+        return told
 
 
 def _issue(number: int, issue: Issue) -> Json:

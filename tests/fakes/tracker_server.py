@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
 from socketserver import BaseServer
@@ -142,6 +143,10 @@ class TrackerServer:
         self.issues[name] = replace(issue, comments=(*issue.comments, Said(author="robot", text=text)))
         return {"id": len(issue.comments)}
 
+    def status_of(self, asked: Asked) -> int:
+        """Return the status of an answer that is not a failure."""
+        return 201 if asked.method == "POST" else 200
+
     def authorization(self) -> str:
         """Return the header of a valid login."""
         return f"Bearer {self.token}"
@@ -184,8 +189,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(401, {"message": "Bad credentials"})
             else:
                 answer = self.tracker.answer(asked)
-                made = 201 if asked.method == "POST" else 200
-                self._send(404 if answer is None else made, {"message": "Not Found"} if answer is None else answer)
+                status = 404 if answer is None else self.tracker.status_of(asked)
+                self._send(status, {"message": "Not Found"} if answer is None else answer)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # the client gave up
 
@@ -216,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
                 assert_never(mishap)
 
     def _send(self, status: int, body: Json) -> None:
-        content = orjson.dumps(body)
+        content = b"" if status == HTTPStatus.NO_CONTENT else orjson.dumps(body)
         self._begin(status, len(content), {"Content-Type": "application/json"})
         self.wfile.write(content)
 

@@ -389,6 +389,7 @@ def test_every_error_is_a_forge_error(place: Place) -> None:
 def test_programs_and_outsiders_are_not_authorised(place: Place) -> None:
     number = place.opened()
     bot = {"github": "ci[bot]", "gitlab": "ci_bot"}[place.name]
+    place.server.users[bot] = "write"
     place.server.says(bot, "Coverage fell.")
     place.server.says("nobody-of-ours", "Buy now.")
     place.server.says("alice", "  \n")

@@ -439,6 +439,15 @@ def test_a_comment_is_posted_once_however_many_comments_came_before_it(name: str
         assert [asked.method for asked in server.asked].count("POST") == 1
 
 
+def test_a_status_is_set_though_jira_answers_the_transition_without_content() -> None:
+    with serving(KINDS[0], token="token") as server:
+        assert isinstance(server, JiraServer)
+        assert asyncio.run(Trackers([server.account], SHORT).tell(KINDS[0], "Done.", "in review")) == ""
+        assert server.statuses == {KINDS[0]: "In Review"}
+        last = server.asked[-1]
+        assert (last.method, last.path.rpartition("/")[2], server.status_of(last)) == ("POST", "transitions", 204)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_response_whose_headers_come_byte_by_byte_is_abandoned(name: str) -> None:
     hurried, brief = replace(SHORT, request=0.5, tries=2), replace(SHORT, ticket=1.0)

@@ -193,13 +193,15 @@ class GitLab(DraftOpener):
         return number_of(found[0].get("id"), "user")
 
     def _may_write(self, author: JsonObject) -> bool:
-        if author.get("bot") is True:
-            return False
+        """Return whether somebody may push; GitLab says only with a user, and not with a note, who is a program."""
+        user = number_of(author.get("id"), "user")
         try:
-            member = object_of(self._request("GET", f"/members/all/{number_of(author.get('id'), 'user')}"))
+            member = object_of(self._request("GET", f"/members/all/{user}"))
+            if (integer_of(member.get("access_level")) or 0) < _DEVELOPER:
+                return False
+            return object_of(self._http.request("GET", f"/users/{user}")).get("bot") is not True
         except NotFound:
             return False
-        return (integer_of(member.get("access_level")) or 0) >= _DEVELOPER
 
     def _checks(self, whole: JsonObject, pull: PullRequest, since: datetime | None) -> tuple[ForgeCheck, ...]:
         """Return the checks of the head, and of GitLab's trial merge of this head."""
