@@ -20,11 +20,12 @@ from orchestrator.core.task.checks import Check
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
+from orchestrator.daemon.child_tasks import ChildTasks
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
 from orchestrator.daemon.launching import LaunchConfig, driver_of, installation_of, limits_of
 from orchestrator.daemon.monitors import AgentMonitor, ResourceMonitor
-from orchestrator.daemon.reports import Reports, change_of
+from orchestrator.daemon.reporting.reports import Reports, change_of
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
 from orchestrator.daemon.startup import discard_secrets
@@ -154,6 +155,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         checkpoints=checkpoints,
         gates=Gates(base.workspace, base.secrets.secrets),
         publisher=publisher,
+        children=_child_tasks(base, running),
         timers=timers,
         turns=turns,
         notify=_messenger(base).tell,
@@ -164,10 +166,9 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     executor = CommandExecutor(adapters, base.inbox)
     supervisor = _supervisor(base, executor, running)
     reports = Reports(base.pipeline_of, partial(change_of, base.workspace), redactor.masked, base.files)
-    supervisor.listen(checkpoints.on_decision)
+    for part in (checkpoints, reports, publisher, adapters.children):
+        supervisor.listen(part.on_decision)
     supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
-    supervisor.listen(reports.on_decision)
-    supervisor.listen(publisher.on_decision)
     return Daemon(
         settings=base.settings,
         definitions=base.definitions,
@@ -244,6 +245,18 @@ def _supervisor(base: _Base, executor: CommandExecutor, running: RunExecutor) ->
 
     base.settings.on_change(adopt)
     return supervisor
+
+
+def _child_tasks(base: _Base, running: RunExecutor) -> ChildTasks:
+    return ChildTasks(
+        files=base.files,
+        store=base.store,
+        inbox=base.inbox,
+        workspace=base.workspace,
+        factory=lambda: _task_factory(base, base.settings.now, running),
+        pipeline_of=base.pipeline_of,
+        clock=clock.now,
+    )
 
 
 def _messenger(base: _Base) -> Messenger:

@@ -20,10 +20,11 @@ import structlog
 from orchestrator.clock import not_before
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
+from orchestrator.core.events.notice import Notice
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
+from orchestrator.daemon.child_tasks import ChildTasks
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError
@@ -31,6 +32,7 @@ from orchestrator.integrations.publishing.publisher import Publisher
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.evaluation.gates import Gates
+from orchestrator.workspaces.parent_branch import ParentBranch
 from orchestrator.workspaces.workspace import Workspace
 
 log = structlog.get_logger()
@@ -67,6 +69,7 @@ class Adapters:
     checkpoints: Checkpoints
     gates: Gates
     publisher: Publisher
+    children: ChildTasks
     timers: Timers
     turns: CommandTurns
     notify: Callable[[Task, Notice], Awaitable[str | None]]
@@ -184,6 +187,15 @@ class CommandExecutor:
                 await running.start_check(task, command, checkout)
             case do.DeliverBranch():
                 await self._deliver(task, command)
+            case do.JoinParent():
+                await asyncio.to_thread(self._with.gates.refuse_leaks, task, command.commit)
+                await self._with.children.join(task, command)
+            case do.SubmitChildren():
+                await self._with.children.submit(task, command)
+            case do.FollowChildren():
+                await self._with.children.follow(task, command)
+            case do.CancelChildren():
+                self._with.children.cancel(task, command)
             case do.FollowRun() | do.WakeAt():
                 self.execute(task, command)
             case _:
@@ -208,9 +220,13 @@ class CommandExecutor:
 
     async def _prepare(self, task: Task, command: do.PrepareWorkspace) -> None:
         prepare, at = self._with.workspace.prepare, f"{task.timing.created_at:%Y%m%d_%H%M%S}"
-        made = await asyncio.to_thread(prepare, task.id, Path(task.source.repo), task.source.commit, command.branch, at)
+        base = ""
+        if task.parent is not None:
+            base = await asyncio.to_thread(ParentBranch(self._with.workspace, task.parent).tip)
+        begin = base or task.source.commit
+        made = await asyncio.to_thread(prepare, task.id, Path(task.source.repo), begin, command.branch, at)
         ready = events.WorkspaceReady(
-            at=self._with.clock(), worktree=str(made.worktree), branch=made.branch, head=made.base_commit
+            at=self._with.clock(), worktree=str(made.worktree), branch=made.branch, head=made.base_commit, base=base
         )
         self._inbox.post(task.id, ready)
 
@@ -233,6 +249,8 @@ class CommandExecutor:
     async def _look_at_gate(self, task: Task, command: do.LookAtGate) -> None:
         await self._restore_worktree(task)
         pipeline = self._with.pipeline_of(task)
+        if pipeline.stage(command.stage).work.has_children:
+            await asyncio.to_thread(ParentBranch(self._with.workspace, task.id).bring_home, task)
         evidence = await asyncio.to_thread(self._with.gates.look, task, pipeline, command)
         looked = events.GateLooked(
             at=self._with.clock(), stage=command.stage, visit=command.visit, turn=command.turn, evidence=evidence

@@ -16,7 +16,7 @@ from orchestrator.agents.exit_reason import final_output, reason_of
 from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, ReaderCallbacks
 from orchestrator.core.decide.obligations import agent_run_folder
 from orchestrator.core.events import commands as do
-from orchestrator.core.events import events
+from orchestrator.core.events import events, run_events
 from orchestrator.core.events.agent_events import Asked
 from orchestrator.core.schedule.trouble import Trouble, TroubleKind
 from orchestrator.core.task.agent import ProcessState
@@ -140,7 +140,7 @@ class RunExecutor:
         result = await asyncio.to_thread(self.launching.judge.of_look, task, command.check)
         name = command.check.name
         self._inbox.post(
-            task.id, events.CheckFinished(at=self._clock(), folder=command.folder, name=name, result=result)
+            task.id, run_events.CheckFinished(at=self._clock(), folder=command.folder, name=name, result=result)
         )
 
     async def send_turn(self, task: Task, command: do.SendTurn) -> None:
@@ -178,9 +178,9 @@ class RunExecutor:
             self._look(folder)
             return
         event = (
-            events.FreezeFailed(at=self._clock(), folder=command.folder, survivors=frozen.survivors)
+            run_events.FreezeFailed(at=self._clock(), folder=command.folder, survivors=frozen.survivors)
             if frozen.survivors
-            else events.RunFrozen(at=self._clock(), folder=command.folder, stopped=frozen.stopped)
+            else run_events.RunFrozen(at=self._clock(), folder=command.folder, stopped=frozen.stopped)
         )
         self._inbox.post(task.id, event)
 
@@ -192,7 +192,7 @@ class RunExecutor:
         except RunGone:
             self._look(folder)
             return
-        self._inbox.post(task.id, events.RunThawed(at=self._clock(), folder=command.folder))
+        self._inbox.post(task.id, run_events.RunThawed(at=self._clock(), folder=command.folder))
 
     async def stop(self, task: Task, command: do.StopRun) -> None:
         """Start to stop a run; its end is posted when it has ended."""
@@ -243,7 +243,7 @@ class RunExecutor:
         folder = self._files.run_folder(task.id, run)
         await self._runs.start(folder, spec)
         pid, holder = pid_of(folder), holder_of(folder)
-        self._inbox.post(task.id, events.RunStarted(at=self._clock(), folder=run, pid=pid, holder=holder))
+        self._inbox.post(task.id, run_events.RunStarted(at=self._clock(), folder=run, pid=pid, holder=holder))
 
     def _follower(self, task: Task, folder: Path) -> OutputReader:
         def asked(request: Asked) -> None:
@@ -302,7 +302,7 @@ class RunExecutor:
             complaint = followed.follower.complaint if followed.follower else ""
             self._end(folder, reason_of(end, complaint or final_output(folder)), end)
         elif self._runs.froze_itself(folder):
-            self._inbox.post(followed.task.id, events.RunFrozen(at=self._clock(), folder=followed.run))
+            self._inbox.post(followed.task.id, run_events.RunFrozen(at=self._clock(), folder=followed.run))
 
     def _end(self, folder: Path, reason: str, end: Exit | None) -> None:
         followed = self._followed.pop(folder)
@@ -347,7 +347,9 @@ class RunExecutor:
         self._post_result(task, ended.run, check, result)
 
     def _post_result(self, task: Task, run: str, check: Check, result: CheckResult | None) -> None:
-        self._inbox.post(task.id, events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result))
+        self._inbox.post(
+            task.id, run_events.CheckFinished(at=self._clock(), folder=run, name=check.name, result=result)
+        )
 
 
 def _ended(run: str, folder: Path, end: Exit) -> CheckRun:

@@ -6,8 +6,8 @@ import structlog
 
 from orchestrator import clock
 from orchestrator.core.task.task import Task
-from orchestrator.daemon.reports import REPORTED, Reports
-from orchestrator.daemon.summary import SUMMARY_FILE
+from orchestrator.daemon.reporting.reports import REPORTED, Reports
+from orchestrator.daemon.reporting.summary import SUMMARY_FILE
 from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.formats.table import DefinitionError
 from orchestrator.storage.provided_secrets import PROVIDED, ProvidedSecrets

@@ -7,6 +7,7 @@ as declared today, is copied into its folder, so that later changes of definitio
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -16,8 +17,10 @@ from pathlib import Path
 import orjson
 
 from orchestrator.clock import not_before
+from orchestrator.core.decide.work.following import task_of
 from orchestrator.core.task.checks import Check, Evaluation
-from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.children import Child
+from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import Priority, Schedule, Source, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
@@ -154,6 +157,30 @@ class TaskFactory:
         except BaseException:
             self.files.delete(task_id)
             raise
+        return task
+
+    def create_child(self, parent: Task, stage: Stage, child: Child, text: str, now: datetime) -> Task:
+        """Return the task of a child with this text, with its folder written. It has its parent's checks. Blocks.
+
+        Raises SubmissionRefused, and what the preflight raises.
+        """
+        made, kind = task_of(parent, stage, child, now), parent.ticket.type
+        pipeline = self._pipeline(stage.child_pipeline, kind)
+        taken = self._redacted(Requirement(title=child.plan.title, text=text, type=kind))
+        if objection := self.objection(pipeline, made.evaluation.checks):
+            raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
+        key = made.ticket.key
+        task = replace(
+            made,
+            title=taken.requirement.title,
+            folder=str(self.files.path_of(made.id)),
+            pipeline_digest=_digest(pipeline.text),
+            ticket=Ticket(key=key, type=kind, sensitive_check=taken.check(now), preflight=self.preflight(pipeline)),
+            source=replace(made.source, branch=_branch(pipeline, key, made.id, kind)),
+        )
+        with suppress(FileExistsError):  # a crash left it, before the task was one
+            self.files.create(task.id)
+        self._write_files(task, taken, pipeline)
         return task
 
     def adopt(self, task: Task, folder: Path, names: Iterable[str]) -> None:

@@ -18,7 +18,7 @@ from typing import assert_never
 
 import structlog
 
-from orchestrator.core.task.notice import Notice, NoticeKind
+from orchestrator.core.events.notice import Notice, NoticeKind
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json, stamp
 from orchestrator.integrations.child_process import OutputTail, end_command

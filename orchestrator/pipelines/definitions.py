@@ -12,7 +12,7 @@ from orchestrator.formats.front_matter import read_front_matter
 from orchestrator.formats.table import DefinitionError, Problem, definition_error
 from orchestrator.pipelines.definition_files import Folders, read_declared
 from orchestrator.pipelines.pipeline_file import parse_pipeline
-from orchestrator.pipelines.pipeline_rules import check_roles
+from orchestrator.pipelines.pipeline_rules import check_children, check_roles
 from orchestrator.pipelines.role import Role, read_role
 
 T = TypeVar("T")
@@ -59,6 +59,7 @@ def load_definitions(folders: Folders) -> Definitions:
     roles = _load(folders.roles, ".md", parse_role, problems)
     if not problems:
         problems += [problem for pipeline in pipelines.values() for problem in check_roles(pipeline, roles)]
+        problems += [problem for pipeline in pipelines.values() for problem in check_children(pipeline, pipelines)]
     if problems:
         raise DefinitionError(problems)
     return Definitions(pipelines=MappingProxyType(pipelines), roles=MappingProxyType(roles))

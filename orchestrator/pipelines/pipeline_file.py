@@ -8,6 +8,7 @@ from typing import get_type_hints
 from orchestrator.core.decide.work import WORK
 from orchestrator.core.decide.work.agent import AgentWork
 from orchestrator.core.guards import GUARDS
+from orchestrator.core.task.children import OnChildFailure
 from orchestrator.core.task.guards import Guard
 from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Family, Pipeline, Stage, Work
 from orchestrator.core.task.publication import Publish
@@ -66,6 +67,11 @@ def _stage(name: str, table: Table, family: Family) -> Stage:
         budget=table.maybe_text("budget"),
         plan=table.maybe_text("plan"),
         publish=table.choice("publish", {kind.value: kind for kind in Publish}, "way to publish") or Publish.BRANCH,
+        children=table.maybe_text("children"),
+        child_pipeline=table.maybe_text("child_pipeline"),
+        on_child_failure=table.choice("on_child_failure", {kind.value: kind for kind in OnChildFailure}, "reaction")
+        or OnChildFailure.STOP,
+        recheck=table.maybe_text("recheck"),
         mode=table.maybe_text("mode"),
         review=table.flag("review", default=False),
         line=table.report.line((*table.path, "role")),
@@ -124,12 +130,28 @@ def _check_work(stage: Stage, table: Table) -> None:
         table.note(
             "publish", f"only a stage with {_kinds(publishes=True)} publishes, {stage.name} has {_as_declared(work)}"
         )
+    if table.has("recheck") and not work.publishes:
+        table.note("recheck", f"only a stage with {_kinds(publishes=True)} has its work judged again")
+    _check_children(stage, table)
     if work.has_steps and stage.plan is None:
         table.report.note(table.path, f"stage {stage.name} works through steps: name their file with plan = …")
     if not work.has_steps and stage.plan is not None:
         table.note(
             "plan", f"only a stage with {_kinds(has_steps=True)} has a plan, {stage.name} has {_as_declared(work)}"
         )
+
+
+def _check_children(stage: Stage, table: Table) -> None:
+    """Report what a stage lacks that has children, and what only such a stage may have."""
+    keys = ("children", "child_pipeline")
+    if not stage.work.has_children:
+        for key in (*keys, "on_child_failure"):
+            if table.has(key):
+                table.note(key, f'only a stage with work = "children" has {key}')
+        return
+    for key in keys:
+        if not table.has(key):
+            table.report.note(table.path, f"stage {stage.name} has children: give {key} = …")
 
 
 def _kinds(*, has_steps: bool = False, publishes: bool = False) -> str:

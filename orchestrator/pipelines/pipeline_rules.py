@@ -1,7 +1,7 @@
 """Rules between the parts of a pipeline: no dead end, no endless loop, no guard that can never hold."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 
 from orchestrator.core.task.guards import Guard
@@ -25,6 +25,7 @@ def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
         _note_artifacts(stage, report)
         _note_review(stage, report)
         _note_file(stage.plan or "", pipeline, report, ("stages", stage.name, "plan"))
+        _note_file(stage.children or "", pipeline, report, ("stages", stage.name, "children"))
         for index, guard in enumerate(stage.guards):
             _note_guard(guard, pipeline, report, ("stages", stage.name, "guards", index))
     _note_idle_budgets(pipeline, report)
@@ -53,6 +54,33 @@ def check_roles(pipeline: Pipeline, known: Collection[str]) -> tuple[Problem, ..
     )
 
 
+def check_children(pipeline: Pipeline, known: Mapping[str, Pipeline]) -> tuple[Problem, ...]:
+    """Return the problems with the pipelines of a pipeline's children: unknown ones, and those that lead back to it."""
+    found: list[Problem] = []
+    for stage in pipeline.stages.values():
+        name = stage.child_pipeline
+        if name is None:
+            continue
+        if name not in known:
+            text = f"stage {stage.name} names an unknown pipeline {name!r}; {nearest(name, known)}"
+        elif pipeline.name in descendants(name, known):
+            text = f"stage {stage.name} names {name!r}, whose children would have children of {pipeline.name!r} again"
+        else:
+            continue
+        found.append(Problem(source=pipeline.source, line=stage.line, text=text))
+    return tuple(found)
+
+
+def descendants(name: str, known: Mapping[str, Pipeline]) -> set[str]:
+    """Return the names of a pipeline and of all pipelines of its children, and theirs."""
+    found, new = set[str](), {name}
+    while new:
+        found |= new
+        stages = [stage for one in new if one in known for stage in known[one].stages.values()]
+        new = {stage.child_pipeline for stage in stages if stage.child_pipeline} - found
+    return found
+
+
 def _note_start(pipeline: Pipeline, report: Report) -> None:
     if not pipeline.stages:
         report.note(("stages",), "a pipeline needs stages: [stages.NAME]")
@@ -71,7 +99,7 @@ def _note_name(stage: Stage, pipeline: Pipeline, report: Report) -> None:
 
 def _note_ways_out(stage: Stage, pipeline: Pipeline, report: Report) -> None:
     path = ("stages", stage.name)
-    for key, target in (("next", stage.next), ("on_fail", stage.on_fail)):
+    for key, target in (("next", stage.next), ("on_fail", stage.on_fail), ("recheck", stage.recheck)):
         if target is not None and target not in pipeline.stages:
             hint = nearest(target, pipeline.stages)
             report.note((*path, key), f"{key} of {stage.name} names an unknown stage {target!r}; {hint}")

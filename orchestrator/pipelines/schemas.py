@@ -9,6 +9,7 @@ from orchestrator.core.decide.work import WORK
 from orchestrator.core.guards import GUARDS
 from orchestrator.core.task.agent import Agent, AgentUsage, Session, TurnProgress
 from orchestrator.core.task.checks import Check, CheckResult
+from orchestrator.core.task.children import OnChildFailure
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Guard
 from orchestrator.core.task.progress import StageRecord, Step
@@ -74,7 +75,9 @@ def pipeline_schema() -> JsonObject:
     tables = (GUARDS, *(family.guards for family in FAMILIES.values()))
     guards = [_guard(name, kind) for table in tables for name, kind in table.items()]
     stage: JsonObject = {
-        **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "mode"), _TEXT),
+        **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "recheck", "mode"), _TEXT),
+        **dict.fromkeys(("children", "child_pipeline"), _TEXT),
+        "on_child_failure": schema_of(OnChildFailure),
         "work": one_of(*WORK),
         "artifacts": _TEXTS,
         "guards": array({"anyOf": [*guards]}),

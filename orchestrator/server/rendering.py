@@ -10,7 +10,7 @@ from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus, UserRequest
 from orchestrator.daemon.services.task_index import ListedTask
 from orchestrator.server.schemas.base import Redact, compose_view
-from orchestrator.server.schemas.tasks import AgentView, ManyView, SpentView, TaskLine, TaskView
+from orchestrator.server.schemas.tasks import AgentView, ChildView, ManyView, SpentView, TaskLine, TaskView
 from orchestrator.server.schemas.user_requests import RequestView
 
 R = TypeVar("R", bound=RequestView)
@@ -34,6 +34,7 @@ def task_view(task: Task, redact: Redact) -> TaskView:
             tokens_used=agent.usage.tokens,
             cost_usd=agent.usage.cost_usd,
         ),
+        children=tuple(compose_view(ChildView, redact, child, child.plan) for child in task.children),
         allowed=allowed(task),
         requests=requests,
         waiting=tuple(view for view, request in zip(requests, task.requests, strict=True) if request.is_pending),

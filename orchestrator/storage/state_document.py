@@ -46,7 +46,7 @@ USAGE = ("tokens_before_session", "cost_before_session")
 
 SAME_NAME = (
     *("seq", "title", "status", "block_reason", "next_action", "retry_at", "feedback", "requested_changes"),
-    *("requests", "notices", "spending", "pipeline_digest", "retry_of"),
+    *("requests", "notices", "spending", "parent", "children", "pipeline_digest", "retry_of"),
 )
 FLAT = ("source", "schedule", "timing")
 """Records of a task whose fields stand at the top of the document."""

@@ -126,9 +126,13 @@ class Inbox:
         A task that has ended must have been loaded for writing and be given as `ended`. Raises NoSuchTask,
         InvalidTransition and NotCommitted; then nothing has changed.
         """
+        return await self.send(task_id, event, ended)
+
+    def send(self, task_id: str, event: Event, ended: Task | None = None) -> asyncio.Future[Task]:
+        """Send a request as `request` does, and return its answer to come."""
         answer: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
         self._messages.put_nowait(PendingRequest(task_id, event, answer, ended))
-        return await answer
+        return answer
 
     async def take(self) -> Message:
         """Return the next message; waits for one."""

@@ -261,6 +261,10 @@ class Supervisor:
             self._store.release(task_id)
 
     def _begin(self, event: TaskSubmitted) -> Task:
+        """Take in a new task; a child only while its parent waits for it. Raises NoSuchTask and OSError."""
+        parent = event.task.parent
+        if parent is not None and not (parent in self.tasks and self.tasks[parent].waits_for_children):
+            raise NoSuchTask(f"{parent} does not wait for children")
         task, commands = machine.begin(self._lookups.pipeline_of(event.task), event)
         self._store.commit(None, task, event)
         self._dispatch(task, event, commands)
@@ -327,7 +331,7 @@ class Supervisor:
         for command in commands:
             self.commands += 1
             self._executor.execute(task, command)
-        has_ended = task.status.is_final and task.run is None and not task.notices
+        has_ended = task.status.is_final and task.run is None and not task.notices and not task.has_live_children
         if has_ended:
             if task.id not in self.ended:
                 self.shared.remember(task.spending.by_day)

@@ -70,9 +70,15 @@ class Clone:
         return self.git.ask("rev-parse", "--verify", "--quiet", name)
 
     def fetch_all(self, repository: Path, task_id: str, base_commit: str) -> None:
-        """Fetch the branches and tags of the user's repository, and the commit that a task begins from."""
-        base = f"+{base_commit}:refs/orchestrator/{task_id}/base"
-        self.git.run(*FETCH, "--prune", str(repository), *_ALL, base, timeout=_FETCH_TIMEOUT)
+        """Fetch the branches and tags of the user's repository, and the commit that a task begins from.
+
+        A child's is here already, and nowhere else.
+        """
+        ref, is_here = f"refs/orchestrator/{task_id}/base", self.has(base_commit)
+        base = () if is_here else (f"+{base_commit}:{ref}",)
+        self.git.run(*FETCH, "--prune", str(repository), *_ALL, *base, timeout=_FETCH_TIMEOUT)
+        if is_here:
+            self.git.run("update-ref", ref, base_commit)
 
     def take_in(self, worktree: Path, task_id: str) -> tuple[str, str | None]:
         """Fetch HEAD of an agent's repository; return its commit and its branch, None if it is detached.

@@ -143,6 +143,11 @@ class Git:
             raise self._failure(args, code, err)
         return os.fsdecode(out)
 
+    def answer(self, *args: str) -> tuple[int, str]:
+        """Return the exit code and the standard output of a command whose exit code is an answer."""
+        code, out, _ = self._call(args, b"", 120.0)
+        return code, os.fsdecode(out)
+
     def ask(self, *args: str) -> str | None:
         """Return the stripped answer to a question, or None if git says with exit code 1 that there is
         no such thing.

@@ -24,9 +24,8 @@ into place.
 
 import os
 import re
-import shutil
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +33,7 @@ from orchestrator.core.task.checkpoint import SavedWork
 from orchestrator.errors import OrchestratorError
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.clone import FETCH, Clone, WorkspaceError, branch_names, clone_folder_name, identity
+from orchestrator.workspaces.folders import build_aside, erase
 from orchestrator.workspaces.git import Git, GitError
 from orchestrator.workspaces.repository import open_repository
 from orchestrator.workspaces.worktree import Worktree, items
@@ -135,8 +135,28 @@ class Workspace:
                 name = clone.reserve(task_id, base_commit, branch_names(branch, at), user)
             if not worktree.exists():
                 begin = clone.ref(f"refs/orchestrator/{task_id}/head") or base_commit
-                _build(worktree, lambda folder: clone.lend(folder, begin, name, identity(repo)))
+                build_aside(worktree, lambda folder: clone.lend(folder, begin, name, identity(repo)))
         return PreparedWorkspace(worktree=worktree, branch=name, base_commit=base_commit)
+
+    def rebuild(self, task_id: str, repo: Path, branch: str, commit: str) -> None:
+        """Make the task's worktree anew on its branch at `commit`. Nobody may be working there.
+
+        Raises WorkspaceError if something in it is uncommitted, and GitError.
+        """
+        clone, worktree = self.clone_of(task_id), self.worktree(task_id)
+        if worktree.exists():
+            with self._looking_at(task_id):
+                head, _ = clone.take_in(worktree, task_id)
+                dirty = self._files(task_id).uncommitted(head)
+            if head == commit and not dirty:
+                return
+            if dirty:
+                named = ", ".join(escape_text(name) for name in dirty[:5])
+                raise WorkspaceError(f"{named} in {escape_text(str(worktree))} is not committed; commit or remove it")
+        with self._looking_at(task_id):
+            clone.git.run("update-ref", f"refs/orchestrator/{task_id}/head", commit)
+            erase(worktree)
+        self.prepare(task_id, repo, clone.ref(f"refs/orchestrator/{task_id}/base") or commit, branch)
 
     def facts(self, task_id: str, base_commit: str, since: str) -> BranchFacts:
         """Return the state of the task's worktree; commits count from `since`, changes from `base_commit`.
@@ -177,7 +197,7 @@ class Workspace:
         folder = self._data / "checkouts" / _plain(task_id) / f"{_plain(name)}-{commit[:12]}"
         with self._looking_at(task_id):
             if not folder.exists():
-                _build(folder, lambda new: clone.lend(new, commit))
+                build_aside(folder, lambda new: clone.lend(new, commit))
         return folder
 
     def discard(self, task_id: str, keep: Path | None = None) -> None:
@@ -186,7 +206,7 @@ class Workspace:
         with self._looking_at(task_id):
             for checkout in list(folder.iterdir()) if folder.is_dir() else []:
                 if checkout != keep:
-                    _erase(checkout)
+                    erase(checkout)
 
     def checkpoint(self, task_id: str, n: int, message: str) -> SavedWork:
         """Save everything uncommitted (untracked files too, ignored ones not) under refs/orchestrator/<task>/<n>.
@@ -299,8 +319,8 @@ class Workspace:
         """Remove the task's worktree and checkouts; its commits stay in the clone."""
         with self._looking_at(task_id):
             self._index(task_id).unlink(missing_ok=True)
-            _erase(self._data / "checkouts" / _plain(task_id))
-            _erase(self.worktree(task_id))
+            erase(self._data / "checkouts" / _plain(task_id))
+            erase(self.worktree(task_id))
 
     def _clone_with(self, base_commit: str, task_id: str, repo: Path) -> Clone:
         """Return the task's clone with the commit to begin from, fetched from the user's repository if
@@ -359,32 +379,3 @@ def _plain(name: str) -> str:
             f"{escape_text(name)!r} cannot be used in a path; use letters, digits, dots, dashes and underscores"
         )
     return name
-
-
-def _build(place: Path, fill: Callable[[Path], None]) -> None:
-    """Fill a new folder aside, then rename it into place."""
-    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    aside = place.with_name(f".{place.name}.new")
-    _erase(aside)
-    aside.mkdir(mode=0o700)
-    fill(aside)
-    aside.rename(place)
-
-
-def _erase(folder: Path) -> None:
-    """Remove a folder, also one with read-only folders in it; while it is removed it has another name."""
-    gone = folder.with_name(f".{folder.name}.gone")
-    for doomed in (gone, folder):
-        if doomed.is_symlink():
-            doomed.unlink()
-        elif doomed.exists():
-            doomed.rename(gone)
-            _unlock(gone)
-            shutil.rmtree(gone)
-
-
-def _unlock(folder: Path) -> None:
-    folder.chmod(0o700)
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            _unlock(entry)

@@ -20,7 +20,7 @@ import psutil
 
 from orchestrator.core.events.events import TaskSubmitted
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.daemon.summary import SUMMARY_FILE
+from orchestrator.daemon.reporting.summary import SUMMARY_FILE
 from orchestrator.formats.files import sealed, unsealed
 from orchestrator.settings import environment
 from orchestrator.storage.journal import seal_key

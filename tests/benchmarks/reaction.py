@@ -25,24 +25,20 @@ from orchestrator.agents.drivers import CommandDriver
 from orchestrator.bootstrap import FLUSH_TELEMETRY_SECONDS
 from orchestrator.core.decide.work import WORK
 from orchestrator.core.events.agent_events import Text
-from orchestrator.core.events.events import (
-    CancelRequested,
-    Event,
-    PauseRequested,
-    ResumeRequested,
-    RunFrozen,
-    TaskSubmitted,
-)
+from orchestrator.core.events.events import CancelRequested, Event, PauseRequested, ResumeRequested, TaskSubmitted
+from orchestrator.core.events.notice import Notice
+from orchestrator.core.events.run_events import RunFrozen
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.agent import ProcessState
-from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.pipeline import ENGINE_BUDGETS, PLAIN, Pipeline, Stage
 from orchestrator.core.task.task import NextAction, Source, Task, Timing
-from orchestrator.core.task.ticket import Ticket
+from orchestrator.core.task.ticket import Preflight, Ticket
+from orchestrator.daemon.child_tasks import ChildTasks
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
 from orchestrator.daemon.launching import LaunchConfig
 from orchestrator.daemon.runs import RunExecutor
+from orchestrator.daemon.task_factory import TaskFactory
 from orchestrator.daemon.timers import Timers
 from orchestrator.daemon.watch import Watch
 from orchestrator.integrations.publishing.outbound import Outbound
@@ -199,6 +195,28 @@ async def _measured(base: Path) -> list[Row]:
     ]
 
 
+def _no_children(store: FolderStore, inbox: Inbox, workspace: Workspace) -> ChildTasks:
+    """Return what would make children of the measured tasks, if one of their stages had some."""
+    factory = TaskFactory(
+        files=store.files,
+        quarantine_dir=store.data_dir / "quarantine",
+        settings=Settings(data_dir=store.data_dir),
+        pipelines=lambda: {PIPELINE.name: PIPELINE},
+        redactor=Redactor(()),
+        preflight=lambda _: Preflight(),
+        objection=lambda *_: "",
+    )
+    return ChildTasks(
+        files=store.files,
+        store=store,
+        inbox=inbox,
+        workspace=workspace,
+        factory=lambda: factory,
+        pipeline_of=lambda _: PIPELINE,
+        clock=clock.now,
+    )
+
+
 @asynccontextmanager
 async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox]]:
     """Wire the measured components as the daemon does."""
@@ -236,6 +254,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
                 ),
                 tell_tracker=_left,
             ),
+            children=_no_children(store, inbox, workspace),
             timers=timers,
             turns=turns,
             notify=_told,

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
 from orchestrator.core.decide import machine
+from orchestrator.core.events import child_events, events, publish_events, run_events
 from orchestrator.core.events import commands as do
-from orchestrator.core.events import events, publish_events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.task.checks import CheckResult, Verdict
@@ -102,10 +102,10 @@ class World:
                 return self._stop(task, command.folder, at)
             case do.FreezeRun():
                 self.runs[command.folder].frozen = True
-                return [events.RunFrozen(at=at, folder=command.folder, stopped=(1,))]
+                return [run_events.RunFrozen(at=at, folder=command.folder, stopped=(1,))]
             case do.ThawRun():
                 self.runs[command.folder].frozen = False
-                return [events.RunThawed(at=at, folder=command.folder)]
+                return [run_events.RunThawed(at=at, folder=command.folder)]
             case do.LookAtGate():
                 return [self._seen(task, command, at)]
             case do.RunCheck():
@@ -130,6 +130,14 @@ class World:
             case do.PostReport():
                 self._leaves("report")
                 return [publish_events.ReportPosted(at=at, url="https://tickets.example/1")]
+            case do.JoinParent():
+                return [events.BranchDelivered(at=at, branch=task.source.branch, commit=command.commit)]
+            case do.SubmitChildren():
+                return [child_events.ChildrenSubmitted(at=at, tasks=tuple(one.task for one in command.children))]
+            case do.FollowChildren():
+                return [child_events.ChildEnded(at=at, task=one, completed=True) for one in command.tasks]
+            case do.CancelChildren():
+                return [child_events.ChildEnded(at=at, task=one, completed=False) for one in command.tasks]
             case do.WakeAt():
                 return [events.AlarmRang(at=max(at, command.at))] if task.retry_at else []
             case _:
@@ -178,7 +186,7 @@ class World:
         if folder not in self.runs:
             self._once(f"start {folder}")
             self.runs[folder] = Tree(given=given)
-        return [events.RunStarted(at=at, folder=folder, pid=1)]
+        return [run_events.RunStarted(at=at, folder=folder, pid=1)]
 
     def _turn(self, task: Task, command: do.SendTurn, at: datetime) -> list[events.Event]:
         folder = f"agents/{command.attempt}"
@@ -253,14 +261,14 @@ class World:
         check = task.evaluation.next_check
         failed = self.effects[f"check {folder}"] and int(folder[5]) <= self.failing
         result = CheckResult(verdict=Verdict.FAIL if failed else Verdict.PASS, reason="as the world has it")
-        return events.CheckFinished(at=at, folder=folder, name=check.name if check else "", result=result)
+        return run_events.CheckFinished(at=at, folder=folder, name=check.name if check else "", result=result)
 
     def _check(self, command: do.RunCheck, at: datetime) -> list[events.Event]:
         self._start(command.folder, at)
         if not self.effects[f"check {command.folder}"]:
             self._once(f"check {command.folder}")
             self.runs[command.folder].alive = False
-        return [events.RunStarted(at=at, folder=command.folder)]
+        return [run_events.RunStarted(at=at, folder=command.folder)]
 
     def _seen(self, task: Task, command: do.LookAtGate, at: datetime) -> events.Event:
         stage = self.pipeline.stage(command.stage)

@@ -138,7 +138,7 @@ def in_present_words(view: Json) -> Json:
     now = {names.get(name, name): value for name, value in view.items()}
     now["closing"] = now["closing"] and reworded(now["closing"]).replace("ID", view["id"])
     retry = ["retry"] if view["status"] == "failed" else []
-    return {**now, "retryOf": None, "allowed": [*retry, *view["allowed"]]}
+    return {**now, "parent": None, "children": [], "retryOf": None, "allowed": [*retry, *view["allowed"]]}
 
 
 def with_new_fields(document: Json) -> Json:
@@ -156,6 +156,9 @@ def with_new_fields(document: Json) -> Json:
         "publication": {**document["publication"], "look_due": None},
         "check_options": {name: {**option, "network": True} for name, option in options.items()},
         "pipeline_digest": "",
+        "parent": None,
+        "children": [],
+        "after_any_end": False,
         "retry_of": None,
         "run": run and {**run, "holder": ""},
         "agent": {**agent, "setbacks": setbacks, "turn": turn},

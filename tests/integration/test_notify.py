@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from orchestrator.core.task.notice import Notice, NoticeKind
+from orchestrator.core.events.notice import Notice, NoticeKind
 from orchestrator.core.task.task import Task
 from orchestrator.integrations.notify import DeliveryResult, NotificationResult, Notifier
 from orchestrator.storage.task_files import FolderTaskFiles

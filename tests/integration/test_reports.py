@@ -13,8 +13,8 @@ from orchestrator.core.task.publication import Publication
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, Autonomy
 from orchestrator.core.task.user_requests import RequestStatus
-from orchestrator.daemon.reports import Reports, change_of
-from orchestrator.daemon.summary import Change
+from orchestrator.daemon.reporting.reports import Reports, change_of
+from orchestrator.daemon.reporting.summary import Change
 from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.repositories import commit, repository

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.events import commands as do
-from orchestrator.core.events import events
+from orchestrator.core.events import events, run_events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Shortage, ShortOf
@@ -131,7 +131,7 @@ class SupervisorHarness:
             task_id,
             events.WorkspaceReady(at=self.now, worktree="/w", branch="b", head="b" * 40),
             events.GateLooked(at=self.now, stage="TICKET_INTAKE", visit=1, turn=0, evidence=seen),
-            events.RunStarted(at=self.now, folder="agents/1", pid=7),
+            run_events.RunStarted(at=self.now, folder="agents/1", pid=7),
         )
         assert self.hands.names(task_id)[-2:] == ["SendTurn", "WakeAt"]
         return self.task(task_id)
@@ -256,7 +256,7 @@ async def test_late_events_change_nothing_and_write_nothing(tmp_path: Path) -> N
             events.AgentExited(at=START, attempt=9),
             events.TurnFinished(at=START, attempt=0, outcome=events.TurnOutcome.OK, offset=10),
             events.GateLooked(at=START, stage="PLANNING", visit=1, turn=1, evidence=Evidence()),
-            events.RunStarted(at=START, folder="agents/1", pid=7),
+            run_events.RunStarted(at=START, folder="agents/1", pid=7),
         )
         await harness.told("no such task", events.AlarmRang(at=START))
         assert harness.task("A") is before
@@ -377,7 +377,7 @@ async def test_pressure_freezes_running_tasks_and_pauses_waiting_ones_until_it_i
         assert harness.hands.names("A")[-1] == "FreezeRun"
         assert harness.task("A").agent.blocked_by is PauseReason.PRESSURE
         assert harness.supervisor.control.capacity.pressure == "only 0.9 GiB are free"
-        await harness.told("A", events.RunFrozen(at=START, folder="agents/1", stopped=(7,)))
+        await harness.told("A", run_events.RunFrozen(at=START, folder="agents/1", stopped=(7,)))
         await harness.submitted("B")
         assert harness.task("B").status is TaskStatus.PENDING
         harness.supervisor.control.update_pressure(None)
@@ -606,7 +606,7 @@ async def test_after_a_refusal_of_the_account_one_task_tries_it_again_and_its_su
         await harness.settled()
         assert active() == ["A"], "one task tries, though there are two slots"
         harness.supervisor.check_clock()
-        await harness.told("A", events.RunStarted(at=harness.now, folder="agents/2", pid=8))
+        await harness.told("A", run_events.RunStarted(at=harness.now, folder="agents/2", pid=8))
         await harness.told("A", *refused("A"))
         assert active() == []
         harness.now += timedelta(minutes=20)
@@ -617,7 +617,7 @@ async def test_after_a_refusal_of_the_account_one_task_tries_it_again_and_its_su
         attempt = harness.task(again).agent.attempt + 1
         await harness.settled()
         done = events.TurnFinished(at=harness.now, attempt=attempt, outcome=events.TurnOutcome.OK, offset=10**6)
-        await harness.told(again, events.RunStarted(at=harness.now, folder=f"agents/{attempt}", pid=9), done)
+        await harness.told(again, run_events.RunStarted(at=harness.now, folder=f"agents/{attempt}", pid=9), done)
         assert len(active()) == 2
         assert harness.supervisor.snapshot().trouble is None
 
@@ -629,7 +629,7 @@ async def test_a_program_that_starts_for_no_task_holds_all_blocks_none_and_is_tr
 
     async def fail(name: str) -> None:
         attempt = harness.task(name).agent.attempt
-        started = events.RunStarted(at=harness.now, folder=f"agents/{attempt}", pid=8)
+        started = run_events.RunStarted(at=harness.now, folder=f"agents/{attempt}", pid=8)
         await harness.told(name, started, events.AgentExited(at=harness.now, attempt=attempt, reason=complaint, code=1))
 
     async def wait(minutes: float) -> list[str]:
@@ -664,6 +664,8 @@ async def test_a_program_that_starts_for_no_task_holds_all_blocks_none_and_is_tr
         await fail("A")
         assert (await wait(9), await wait(2)) == ([], ["B"])
         session = events.SessionStarted(at=harness.now, attempt=harness.task("B").agent.attempt, session_id="s")
-        await harness.told("B", events.RunStarted(at=harness.now, folder=f"agents/{session.attempt}", pid=9), session)
+        await harness.told(
+            "B", run_events.RunStarted(at=harness.now, folder=f"agents/{session.attempt}", pid=9), session
+        )
         assert harness.supervisor.snapshot().trouble is None
         assert [harness.task(name).budgets["agent_retries"].used for name in ("A", "B")] == [0, 0]

@@ -15,14 +15,16 @@ from typing import Self, assert_never
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.pausing import ALLOW, DENY
 from orchestrator.core.events import commands as do
-from orchestrator.core.events import events, publish_events
+from orchestrator.core.events import events, publish_events, run_events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.events.agent_messages import AgentError, DependencyType
+from orchestrator.core.events.child_events import ChildEnded, ChildrenSubmitted
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.core.task.children import ChildStatus
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.pipeline import Pipeline
@@ -168,6 +170,14 @@ def said(command: do.Command, now: datetime) -> str:  # noqa: C901, PLR0912 - on
             return f"tag {command.version}"
         case do.PostReport():
             return f"post the report of {command.stage}"
+        case do.JoinParent():
+            return f"join {command.commit[:2]} to {command.parent}"
+        case do.SubmitChildren():
+            return f"submit {' '.join(child.task for child in command.children)}"
+        case do.FollowChildren():
+            return f"await {' '.join(command.tasks)}"
+        case do.CancelChildren():
+            return f"cancel {' '.join(command.tasks)}"
         case do.WakeAt():
             return f"wake in {(command.at - now).total_seconds():.0f} s"
         case _:
@@ -196,7 +206,7 @@ def ready(task: Task, at: datetime) -> events.Event:
 
 def started(task: Task, at: datetime) -> events.Event:
     """The desired run has started."""
-    return events.RunStarted(at=at, folder=task.run.folder if task.run else "agents/0", pid=4711)
+    return run_events.RunStarted(at=at, folder=task.run.folder if task.run else "agents/0", pid=4711)
 
 
 def session(task: Task, at: datetime) -> events.Event:
@@ -381,7 +391,7 @@ def judged(verdict: Verdict | None = Verdict.PASS, reason: str = "exit code") ->
         )
         check = task.evaluation.next_check
         folder = task.run.folder if task.run and task.run.folder.startswith("logs/") else "logs/0-none"
-        return events.CheckFinished(at=at, folder=folder, name=check.name if check else "none", result=result)
+        return run_events.CheckFinished(at=at, folder=folder, name=check.name if check else "none", result=result)
 
     return event
 
@@ -477,17 +487,17 @@ def failed(command: do.Command, reason: str = "no") -> Happening:
 
 def frozen(task: Task, at: datetime) -> events.Event:
     """The current run is frozen."""
-    return events.RunFrozen(at=at, folder=task.run.folder if task.run else "agents/0")
+    return run_events.RunFrozen(at=at, folder=task.run.folder if task.run else "agents/0")
 
 
 def freeze_failed(task: Task, at: datetime) -> events.Event:
     """The current run could not be frozen."""
-    return events.FreezeFailed(at=at, folder=task.run.folder if task.run else "agents/0", survivors=(9,))
+    return run_events.FreezeFailed(at=at, folder=task.run.folder if task.run else "agents/0", survivors=(9,))
 
 
 def thawed(task: Task, at: datetime) -> events.Event:
     """The current run was thawed."""
-    return events.RunThawed(at=at, folder=task.run.folder if task.run else "agents/0")
+    return run_events.RunThawed(at=at, folder=task.run.folder if task.run else "agents/0")
 
 
 def alarm(task: Task, at: datetime) -> events.Event:
@@ -518,6 +528,26 @@ def resume(blocked_by: PauseReason = PauseReason.USER) -> Happening:
 def cancel(task: Task, at: datetime) -> events.Event:
     """A user cancels the task."""
     return events.CancelRequested(at=at)
+
+
+def planned(task: Task) -> tuple[str, ...]:
+    """Return the ids of the children that are no tasks yet."""
+    return tuple(child.task for child in task.children if child.status is ChildStatus.PLANNED)
+
+
+def live(task: Task) -> tuple[str, ...]:
+    """Return the ids of the children that are tasks and have not ended."""
+    return tuple(child.task for child in task.children if child.status.is_live)
+
+
+def children_submitted(task: Task, at: datetime) -> events.Event:
+    """Every planned child is a task now."""
+    return ChildrenSubmitted(at=at, tasks=planned(task))
+
+
+def child_ended(child: str, failure: str = "") -> Happening:
+    """A child was completed, or failed for a reason."""
+    return lambda _, at: ChildEnded(at=at, task=child, completed=not failure, reason=failure)
 
 
 PUBLISHED: Mapping[str, Happening] = {"release": prepared, "review_only": posted()}
@@ -557,6 +587,8 @@ def answer(task: Task, at: datetime) -> events.Event:  # noqa: C901, PLR0912 - o
             return released(task, at)
         case NextAction.NOTHING:
             return exited(task, at)
+        case NextAction.CHILDREN:
+            return children_submitted(task, at) if planned(task) else child_ended(live(task)[0])(task, at)
         case _:
             assert_never(task.next_action)
 

@@ -21,6 +21,8 @@ EVERYWHERE: Mapping[str, Sequence[str]] = {
         "test_no_work_is_not_taken_for_work",
         "test_a_turn_without_work_fails_its_gate_and_is_told_so",
         "test_a_check_that_always_fails_blocks_the_task_after_the_third_evaluation_or_one_last_pass",
+        "test_a_check_that_forges_its_own_pass_is_run_again_and_fails",
+        "test_a_task_whose_pipeline_was_changed_between_two_starts_is_blocked",
     ),
     "Check commands are fixed at submit, from the base commit or by `--check`;": (
         "test_checks_come_from_the_base_commit_and_never_from_the_branch",
@@ -31,6 +33,12 @@ EVERYWHERE: Mapping[str, Sequence[str]] = {
     "At the reset the same session continues.": (
         "test_a_usage_limit_is_waited_out_and_the_session_goes_on",
         "test_the_real_claude_waits_out_its_limit_in_the_same_session_over_a_kill",
+    ),
+    "While the CLI does not start or the account is refused, every task waits and one of them "
+    "tries from time to time.": (
+        "test_a_program_that_refuses_its_options_burns_no_task_and_all_go_on_when_it_works",
+        "test_one_refusal_of_the_account_stops_all_tasks_until_a_person_resumes_them",
+        "test_a_claude_that_is_too_old_is_given_no_task_until_a_fit_one_is_there",
     ),
     "It freezes the whole process tree, and verifies that.": (
         "test_a_frozen_command_stops_ticking_and_goes_on_where_it_was",

@@ -28,7 +28,7 @@ from orchestrator.core.task.checks import REPORT_FILE, Verdict, first_try
 from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import RequestKind, RequestStatus
-from orchestrator.daemon.summary import BLOCKED_FILE, SUMMARY_FILE
+from orchestrator.daemon.reporting.summary import BLOCKED_FILE, SUMMARY_FILE
 from orchestrator.server.schemas.task_input import TaskFilter
 from orchestrator.server.schemas.tasks import PublicationView, TaskLine, TaskView
 
@@ -88,6 +88,7 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("repository", task.repo),
         ("branch", f"{task.branch}, from {task.base_branch} at {task.base_commit[:12]}"),
         ("head", task.head and task.head[:12]),
+        ("part of", task.parent),
         ("after", ", ".join(task.after)),
         ("not before", local(task.start_at)),
         ("submitted", local(task.created_at)),
@@ -154,6 +155,9 @@ def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
     ]
     if steps:
         yield "Steps", table(("", "STEP", "COMMITS", "WHAT"), steps)
+    children = [(child.status.value, child.key, child.task, child.title, child.reason) for child in task.children]
+    if children:
+        yield "Children", table(("", "CHILD", "TASK", "WHAT", "WHY"), children)
     commands = {check.name: check.command or "(evaluated by the daemon)" for check in task.checks}
     checks = [
         (_verdict(task, name), name, _seconds(task, name), commands.get(name, ""), _reason(task, name))

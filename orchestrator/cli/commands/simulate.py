@@ -14,6 +14,7 @@ from orchestrator.core.task.task import Task
 from orchestrator.formats.table import nearest
 from orchestrator.log import start_logging
 from orchestrator.pipelines.definitions import Definitions, load_definitions
+from orchestrator.pipelines.pipeline_rules import descendants
 from orchestrator.settings import Settings
 from orchestrator.supervisor.simulation.metrics import SimulationReport, Violation
 from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan
@@ -70,7 +71,7 @@ def _chosen(definitions: Definitions, name: str | None) -> Mapping[str, Pipeline
         return definitions.pipelines
     if name not in definitions.pipelines:
         raise UsageError(f"there is no pipeline {name!r}; {nearest(name, definitions.pipelines)}")
-    return {name: definitions.pipelines[name]}
+    return {one: definitions.pipelines[one] for one in descendants(name, definitions.pipelines)}
 
 
 def _config(settings: Settings, definitions: Definitions, pipelines: Mapping[str, Pipeline]) -> DaemonConfig:

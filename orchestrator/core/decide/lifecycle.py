@@ -23,6 +23,7 @@ from orchestrator.core.decide.pausing import (
     pause,
 )
 from orchestrator.core.events.agent_events import ErrorClass
+from orchestrator.core.events.notice import NoticeKind
 from orchestrator.core.task import guards
 from orchestrator.core.task.agent import (
     Agent,
@@ -37,7 +38,6 @@ from orchestrator.core.task.agent import (
 )
 from orchestrator.core.task.budget import NO_CAPS, Spending, reached_cap, seconds_left
 from orchestrator.core.task.failures import ACCEPTED, Analysis
-from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.task import NextAction, Task, TaskStatus

@@ -5,7 +5,8 @@ Everything that changes a task goes through here, one event at a time. An event 
 happened; this module never reads a clock, a file or a process.
 
 Each event has one handler, which returns the task afterwards. Events of an agent's turn are handled in turns.py,
-requests of people in requests.py, state operations in state_operations.py, publishing in publishing.py, the rest here.
+requests of people in requests.py, state operations in state_operations.py, publishing in publishing.py, children in
+work/following.py, the rest here.
 lifecycle.py moves a task along its pipeline, pausing.py pauses and resumes it. Handlers issue no commands.
 obligations.py derives from a state what should be under way, and `decide` returns what became owed by this decision.
 After `DaemonStarted` it returns everything that is owed; recovery needs nothing else.
@@ -38,13 +39,15 @@ from orchestrator.core.decide import (
     turns,
 )
 from orchestrator.core.decide.obligations import obligations
-from orchestrator.core.events import events
+from orchestrator.core.decide.work import following
+from orchestrator.core.events import events, run_events
+from orchestrator.core.events.child_events import ChildEvent
 from orchestrator.core.events.commands import Command
+from orchestrator.core.events.notice import NoticeKind
 from orchestrator.core.task import guards
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.checks import with_result
-from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.progress import Budget, StageFacts, StageRecord, Step
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
@@ -126,6 +129,8 @@ def _hold_turn(allowance: Allowance, before: Task, after: Task, at: datetime) ->
 def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa: C901, PLR0912 - one line per event
     if isinstance(event, events.TurnEvent):
         return turns.apply_turn_event(pipeline, task, event)
+    if isinstance(event, ChildEvent):
+        return following.apply_child_event(pipeline, task, event)
     if isinstance(event, events.DeliveryEvent):
         return publishing.apply_publish_event(pipeline, task, event)
     if isinstance(event, events.Request):
@@ -139,19 +144,19 @@ def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa
             return _on_admitted(task, event)
         case events.WorkspaceReady():
             return _on_workspace(pipeline, task, event)
-        case events.RunStarted():
+        case run_events.RunStarted():
             return _begin_run(pipeline, task, event)
         case events.GateLooked():
             return _on_gate(pipeline, task, event)
-        case events.CheckFinished():
+        case run_events.CheckFinished():
             return _on_check(pipeline, task, event)
         case events.CommandFailed():
             return _on_command_failure(pipeline, task, event)
-        case events.RunFrozen():
+        case run_events.RunFrozen():
             return _on_frozen(task, event)
-        case events.FreezeFailed():
+        case run_events.FreezeFailed():
             return _with_run_state(task, event.folder, ProcessState.UNFREEZABLE)
-        case events.RunThawed():
+        case run_events.RunThawed():
             return _on_thawed(task, event)
         case events.AlarmRang():
             return _on_alarm(pipeline, task, event)
@@ -172,7 +177,7 @@ def _on_daemon_start(pipeline: Pipeline, task: Task, event: events.DaemonStarted
     """Record a run that began just before the daemon stopped; in a paused task its freeze becomes owed."""
     if task.run is None or not event.run_alive:
         return task
-    begun = events.RunStarted(at=event.at, folder=task.run.folder, pid=task.agent.pid, holder=task.run.holder)
+    begun = run_events.RunStarted(at=event.at, folder=task.run.folder, pid=task.agent.pid, holder=task.run.holder)
     return _begin_run(pipeline, task, begun)
 
 
@@ -201,11 +206,13 @@ def _on_workspace(pipeline: Pipeline, task: Task, event: events.WorkspaceReady) 
         return replace(task)  # an equal task, but not the same: that it was restored is on record
     if task.next_action is not NextAction.WORKSPACE:
         return task
-    task = replace(task, source=replace(task.source, worktree=event.worktree, branch=event.branch, head=event.head))
+    base = event.base or task.source.base_commit
+    source = replace(task.source, worktree=event.worktree, branch=event.branch, head=event.head, base_commit=base)
+    task = replace(task, source=source)
     return lifecycle.enter_stage(pipeline, task, task.stage, event.at)
 
 
-def _begin_run(pipeline: Pipeline, task: Task, event: events.RunStarted) -> Task:
+def _begin_run(pipeline: Pipeline, task: Task, event: run_events.RunStarted) -> Task:
     if task.run is None or task.run.folder != event.folder or task.run.process is not ProcessState.STARTING:
         return task
     task = replace(task, run=replace(task.run, process=ProcessState.RUNNING, holder=event.holder))
@@ -226,6 +233,7 @@ def _on_gate(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
         task,
         stages={**task.stages, task.stage: replace(record, artifacts=artifacts, digest=evidence.digest)},
         steps=_plan_steps(pipeline, task, evidence),
+        children=following.planned(pipeline, task, evidence),
     )
     task = _count_drafts(pipeline, task, evidence)
     return stage.work.judge(pipeline, task, evidence, event.at)
@@ -250,7 +258,7 @@ def _plan_steps(pipeline: Pipeline, task: Task, evidence: guards.Evidence) -> tu
     return task.steps
 
 
-def _on_check(pipeline: Pipeline, task: Task, event: events.CheckFinished) -> Task:
+def _on_check(pipeline: Pipeline, task: Task, event: run_events.CheckFinished) -> Task:
     if task.run is None or task.run.folder != event.folder:
         return task
     task = replace(task, run=None)
@@ -296,7 +304,7 @@ def _with_run_state(task: Task, folder: str, process: ProcessState) -> Task:
     return replace(task, run=replace(task.run, process=process))
 
 
-def _on_frozen(task: Task, event: events.RunFrozen) -> Task:
+def _on_frozen(task: Task, event: run_events.RunFrozen) -> Task:
     """Return the task with its run frozen. Frozen time is not working time, and a frozen run is stopped after a while
     to free memory.
     """
@@ -307,7 +315,7 @@ def _on_frozen(task: Task, event: events.RunFrozen) -> Task:
     return turns.add_worked_time(replace(after, run=replace(after.run, park_at=park_at)), event.at)
 
 
-def _on_thawed(task: Task, event: events.RunThawed) -> Task:
+def _on_thawed(task: Task, event: run_events.RunThawed) -> Task:
     """Return the task with its run going on. Frozen time does not count against the turn, but a command may have timed
     out.
     """

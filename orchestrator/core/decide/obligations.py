@@ -16,7 +16,8 @@ from uuid import NAMESPACE_URL, uuid5
 from orchestrator.core.decide import prompt
 from orchestrator.core.decide.pausing import deadlines
 from orchestrator.core.events import commands as do
-from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.agent import PauseReason, ProcessState
+from orchestrator.core.task.children import ChildStatus
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
@@ -68,16 +69,39 @@ def _waits_for_time(task: Task) -> bool:
 
 def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
     run = task.run
-    following = (do.FollowRun(folder=run.folder),) if run and run.process is not ProcessState.STARTING else ()
+    following: tuple[do.Command, ...] = (
+        (do.FollowRun(folder=run.folder),) if run and run.process is not ProcessState.STARTING else ()
+    )
+    if task.status.is_final and task.has_live_children:
+        following += _live_children(task)
     if run is not None and not task.is_active:
         return (*following, do.StopRun(folder=run.folder, interrupt=task.agent.turn.deadline is not None))
     if run is not None and run.process is ProcessState.PARKING:
         return (*following, do.StopRun(folder=run.folder, interrupt=False))
     if not task.is_active:
-        return ()
+        return following
     if task.is_paused:
-        return following + _while_paused(task) + _look_at_pull_request(task)
+        waiting = _children(pipeline, task) if task.waits_for_children else ()
+        return following + _while_paused(task) + _look_at_pull_request(task) + waiting
     return following + _while_active(pipeline, task)
+
+
+def _children(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
+    """Return what a task owes its children; while it is paused for another reason, no more of them are submitted."""
+    planned = tuple(child for child in task.children if child.status is ChildStatus.PLANNED)
+    stage, waits = pipeline.stage(task.stage), task.agent.blocked_by is PauseReason.CHILDREN
+    submit = (do.SubmitChildren(plan=stage.children or "", children=planned),) if planned and waits else ()
+    return submit + _live_children(task)
+
+
+def _live_children(task: Task) -> tuple[do.Command, ...]:
+    """Return that the children which are tasks be followed, and those cancelled that shall not go on."""
+    live = tuple(child.task for child in task.children if child.status.is_live)
+    doomed = tuple(child.task for child in task.children if child.status is ChildStatus.STOPPING)
+    cancel = (
+        (do.CancelChildren(tasks=live if task.status.is_final else doomed),) if doomed or task.status.is_final else ()
+    )
+    return (*cancel, do.FollowChildren(tasks=live)) if live else ()
 
 
 def _look_at_pull_request(task: Task) -> tuple[do.Command, ...]:
@@ -94,6 +118,13 @@ def _look_at_pull_request(task: Task) -> tuple[do.Command, ...]:
     return (look,)
 
 
+def _deliver(pipeline: Pipeline, task: Task) -> do.Command:
+    source = task.source
+    if task.parent is not None and pipeline.stage(task.stage).publish is Publish.PARENT:
+        return do.JoinParent(parent=task.parent, base=source.base_commit, commit=source.commit)
+    return do.DeliverBranch(branch=source.branch, commit=source.commit)
+
+
 def _publish(pipeline: Pipeline, task: Task) -> do.Command:
     publication, commit = task.publication, task.source.commit
     stage = pipeline.stage(task.stage)
@@ -107,7 +138,7 @@ def _publish(pipeline: Pipeline, task: Task) -> do.Command:
             return do.PostReport(stage=task.stage, confirmed=confirmed)
         case Publish.RELEASE:
             return do.PrepareRelease(branch=task.source.branch, commit=commit)
-        case Publish.PULL_REQUEST | Publish.BRANCH:
+        case Publish.PULL_REQUEST | Publish.BRANCH | Publish.PARENT:
             return do.OpenPullRequest(
                 branch=task.source.branch,
                 commit=commit,
@@ -137,6 +168,8 @@ def _while_active(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # 
     match task.next_action:
         case NextAction.NOTHING | NextAction.ADMISSION | NextAction.RETRY:
             return ()
+        case NextAction.CHILDREN:
+            return _children(pipeline, task)
         case NextAction.WORKSPACE:
             return (do.PrepareWorkspace(branch=task.source.branch),)
         case NextAction.AGENT:
@@ -152,7 +185,7 @@ def _while_active(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:  # 
         case NextAction.CHECKS:
             return _check(task)
         case NextAction.DELIVERY:
-            return (do.DeliverBranch(branch=task.source.branch, commit=task.source.commit),)
+            return (_deliver(pipeline, task),)
         case NextAction.PUBLISH:
             return (_publish(pipeline, task),)
         case NextAction.MERGE:

@@ -6,9 +6,9 @@ from fnmatch import fnmatchcase
 
 from orchestrator.core.decide.final_message import final_message
 from orchestrator.core.decide.pausing import add_notice
+from orchestrator.core.events.notice import NoticeKind
 from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.failures import Failure
-from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.progress import Budget
 from orchestrator.core.task.task import NextAction, Task, TaskStatus

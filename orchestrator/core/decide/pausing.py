@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
+from orchestrator.core.events.notice import Notice, NoticeKind
 from orchestrator.core.task.agent import PAUSED, AgentStatus, PauseReason, ProcessState
-from orchestrator.core.task.notice import Notice, NoticeKind
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import (
@@ -30,6 +30,9 @@ _WAITING: Mapping[RequestKind, tuple[AgentStatus, PauseReason]] = MappingProxyTy
         RequestKind.REVIEW: (AgentStatus.WAITING_REVIEW, PauseReason.REVIEW),
     }
 )
+_FOR_CHILDREN = (AgentStatus.WAITING_DEPENDENCY, PauseReason.CHILDREN)
+_OF_TASK = frozenset({PauseReason.QUESTION, PauseReason.DEPENDENCY, PauseReason.REVIEW, PauseReason.CHILDREN, None})
+"""The reasons to be paused that are the task's own: what it asked, its children, and the lack of a slot."""
 _ASKED = MappingProxyType(
     {
         RequestKind.QUESTION: NoticeKind.QUESTION_ASKED,
@@ -53,14 +56,15 @@ def hold_for_account(task: Task, by: PauseReason) -> Task:
 
 
 def unpause(task: Task) -> Task:
-    """Return the task without the reason to pause: it waits for its first open request, or for the merge, or for a
-    slot.
+    """Return the task without the reason to pause: it waits for its first open request, for the merge, for its
+    children, or for a slot.
     """
     if task.status is TaskStatus.PENDING:
         return replace(task, agent=replace(task.agent, status=AgentStatus.IDLE, blocked_by=None))
     request = next(iter(task.pending_requests), None)
     kind = request.kind if request else RequestKind.REVIEW if task.waits_for_merge else None
-    status, by = _WAITING[kind] if kind else (AgentStatus.PAUSED, None)
+    idle = _FOR_CHILDREN if task.waits_for_children else (AgentStatus.PAUSED, None)
+    status, by = _WAITING[kind] if kind else idle
     return replace(task, agent=replace(task.agent, status=status, blocked_by=by))
 
 
@@ -71,8 +75,7 @@ def resume_if_free(task: Task) -> Task:
 
 def is_paused_by_daemon(task: Task) -> bool:
     """Return whether the task is paused for another reason than an open request or the lack of a slot."""
-    waiting = {by for _, by in _WAITING.values()}
-    return task.agent.status in PAUSED and task.agent.blocked_by not in {*waiting, None}
+    return task.agent.status in PAUSED and task.agent.blocked_by not in _OF_TASK
 
 
 def add_request(task: Task, draft: RequestDraft, at: datetime) -> Task:

@@ -39,6 +39,8 @@ def apply_publish_event(pipeline: Pipeline, task: Task, event: events.DeliveryEv
     match event:
         case events.BranchDelivered():
             return _on_delivered(pipeline, task, event)
+        case publish_events.BranchReplayed():
+            return _on_replayed(pipeline, task, event)
         case publish_events.PublicationHeld():
             return _on_held(task, event)
         case publish_events.PullRequestOpened():
@@ -100,6 +102,23 @@ def _on_delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered)
     if stage.publish is Publish.PULL_REQUEST and task.publication.forge is not None:
         return replace(task, next_action=NextAction.PUBLISH)
     return lifecycle.advance(pipeline, task, event.at)
+
+
+def _on_replayed(pipeline: Pipeline, task: Task, event: publish_events.BranchReplayed) -> Task:
+    """Return the task with its work on top of the parent's branch, to be judged there once more; or sent back to
+    resolve the conflicts.
+    """
+    if task.next_action is not NextAction.DELIVERY:
+        return task
+    if event.commit is None:
+        wanted = (
+            f"The work of other tasks is now at commit {event.onto}. Rebase this branch onto it and resolve the "
+            f"conflicts in {', '.join(event.conflicts[:20])}; then commit."
+        )
+        return send_back(pipeline, task, (wanted,), event.at)
+    task = replace(task, source=replace(task.source, base_commit=event.onto, head=event.commit))
+    recheck = pipeline.stage(task.stage).recheck
+    return lifecycle.enter_stage(pipeline, task, recheck, event.at) if recheck else task
 
 
 def _on_held(task: Task, event: publish_events.PublicationHeld) -> Task:

@@ -13,9 +13,9 @@ from orchestrator.core.decide.obligations import agent_run_folder
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.events.agent_messages import AgentError, Recovery
+from orchestrator.core.events.notice import NoticeKind
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState, TurnProgress
 from orchestrator.core.task.budget import Spending
-from orchestrator.core.task.notice import NoticeKind
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import NextAction, Task
 from orchestrator.core.task.usage_limits import back_off, probe_at, resume_at

@@ -1,6 +1,7 @@
 """Decide after which events a checkpoint is taken."""
 
-from orchestrator.core.events.events import Event, RunFrozen
+from orchestrator.core.events.events import Event
+from orchestrator.core.events.run_events import RunFrozen
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.progress import StageStatus

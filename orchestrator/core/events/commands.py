@@ -8,8 +8,9 @@ a branch points at its commit.
 from dataclasses import dataclass
 from datetime import datetime
 
+from orchestrator.core.events.notice import Notice
 from orchestrator.core.task.checks import Check
-from orchestrator.core.task.notice import Notice
+from orchestrator.core.task.children import Child
 from orchestrator.core.task.publication import Reply
 from orchestrator.core.task.user_requests import UserRequest
 
@@ -116,6 +117,15 @@ class DeliverBranch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JoinParent:
+    """Put the finished work on top of the parent's branch: move the branch there, or replay the commits first."""
+
+    parent: str
+    base: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenPullRequest:
     """Push the branch and open a pull request, or update it; then answer these comments, each once.
 
@@ -177,6 +187,28 @@ class PostReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitChildren:
+    """Make these planned children tasks, each once; `plan` is the file that has their texts."""
+
+    plan: str
+    children: tuple[Child, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowChildren:
+    """Report which of these children's tasks have ended, and each of the others when it ends."""
+
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelChildren:
+    """Cancel these children's tasks, if they have not ended."""
+
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TellPerson:
     """Notify a person, once for each key."""
 
@@ -203,12 +235,16 @@ Command = (
     | LookAtGate
     | RunCheck
     | DeliverBranch
+    | JoinParent
     | OpenPullRequest
     | LookAtPullRequest
     | MergePullRequest
     | PrepareRelease
     | TagRelease
     | PostReport
+    | SubmitChildren
+    | FollowChildren
+    | CancelChildren
     | TellPerson
     | WakeAt
 )

@@ -9,13 +9,14 @@ from datetime import datetime
 from enum import StrEnum
 
 from orchestrator.core.events.agent_messages import AgentError
+from orchestrator.core.events.child_events import ChildEvent
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.operations import Operation
 from orchestrator.core.events.publish_events import BaseEvent, PublishEvent
+from orchestrator.core.events.run_events import RunEvent
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.checks import CheckResult
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
 from orchestrator.core.task.task import Priority, Task
 from orchestrator.core.task.user_requests import Answer, RequestDraft, RequestStatus
@@ -55,21 +56,16 @@ class TaskAdmitted(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceReady(BaseEvent):
-    """The task's own branch is checked out in its worktree; `restored_from` says what a lost one was made from."""
+    """The task's own branch is checked out in its worktree; `restored_from` says what a lost one was made from.
+
+    `base` is the commit that a child begins from: its parent's when the child starts, not when it was submitted.
+    """
 
     worktree: str
     branch: str
     head: str
+    base: str = ""
     restored_from: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted(BaseEvent):
-    """A process runs under its holder; `holder` identifies that one."""
-
-    folder: str
-    pid: int | None = None
-    holder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,15 +168,6 @@ class GateLooked(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckFinished(BaseEvent):
-    """A check ended; without a result it was stopped before it had one."""
-
-    folder: str
-    name: str
-    result: CheckResult | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BranchDelivered(BaseEvent):
     """The finished branch is in the user's repository."""
 
@@ -194,29 +181,6 @@ class CommandFailed(BaseEvent):
 
     command: Command
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFrozen(BaseEvent):
-    """The whole process tree of a run is frozen; `stopped` are its pids."""
-
-    folder: str
-    stopped: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreezeFailed(BaseEvent):
-    """Some processes of a run could not be frozen."""
-
-    folder: str
-    survivors: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunThawed(BaseEvent):
-    """A frozen process tree runs again."""
-
-    folder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,18 +341,15 @@ DeliveryEvent = BranchDelivered | PublishEvent
 Event = (
     TurnEvent
     | Request
+    | RunEvent
     | DeliveryEvent
+    | ChildEvent
     | TaskSubmitted
     | DaemonStarted
     | TaskAdmitted
     | WorkspaceReady
-    | RunStarted
     | GateLooked
-    | CheckFinished
     | CommandFailed
-    | RunFrozen
-    | FreezeFailed
-    | RunThawed
     | AlarmRang
     | CheckpointSaved
     | OperationRequested

@@ -59,6 +59,18 @@ class MergeRefused(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BranchReplayed(BaseEvent):
+    """The parent's branch had moved on: the work was put on top of it, as `commit`. `onto` is the parent's commit.
+
+    With `conflicts`, the files that both sides changed, nothing was moved.
+    """
+
+    onto: str
+    commit: str | None = None
+    conflicts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasePrepared(BaseEvent):
     """The changelog of a version is committed."""
 
@@ -89,7 +101,8 @@ class PublicationHeld(BaseEvent):
 
 
 PublishEvent = (
-    PublicationHeld
+    BranchReplayed
+    | PublicationHeld
     | PullRequestOpened
     | PullRequestSeen
     | PullRequestMerged

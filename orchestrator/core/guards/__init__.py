@@ -5,6 +5,7 @@ file and in the JSON schema, `missing` judges, `describe` labels graphs.
 """
 
 from orchestrator.core.guards.budgets import BudgetLeft, BudgetWithin
+from orchestrator.core.guards.children import ChildrenEnded, ChildrenPlanned
 from orchestrator.core.guards.files import FileExists, FileMinChars, GlobCount, HeadingCount, JsonNonempty
 from orchestrator.core.guards.results import ChecksAcceptable, StepsCommitted, StepsCompleted, TreeClean
 from orchestrator.core.task.guards import Guard
@@ -21,5 +22,7 @@ GUARDS: dict[str, type[Guard]] = {
     "steps_committed": StepsCommitted,
     "tree_clean": TreeClean,
     "checks_acceptable": ChecksAcceptable,
+    "children_planned": ChildrenPlanned,
+    "children_ended": ChildrenEnded,
 }
 """The class of each guard by the name that pipeline files use."""

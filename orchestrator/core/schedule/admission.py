@@ -10,7 +10,7 @@ from functools import cached_property
 
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.schedule.trouble import Trouble
-from orchestrator.core.task.agent import PAUSED, PauseReason
+from orchestrator.core.task.agent import PAUSED, PauseReason, ProcessState
 from orchestrator.core.task.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached_cap
 from orchestrator.core.task.task import NextAction, Priority, Task, TaskStatus
 from orchestrator.core.task.usage_limits import (
@@ -277,10 +277,17 @@ def turns_to_interrupt(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, int, 
 def tasks_to_pause(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason, str]]:
     """Yield the tasks between two turns that must not begin the next one: id, reason to pause, text for people."""
     for task in snapshot.tasks.running:
-        if task.agent.turn.deadline is None and task.next_action in BETWEEN_TURNS:
+        is_between = task.agent.turn.deadline is None and task.next_action in BETWEEN_TURNS
+        if is_between or _is_thawing(task):
             reason = block_reason(task, snapshot)
             if reason is not None:
                 yield task.id, *(account_refusal(task, snapshot) or (PauseReason.BUDGET, reason))
+
+
+def _is_thawing(task: Task) -> bool:
+    """Return whether a turn is sent to the task as soon as its processes are thawed, or has used nothing yet."""
+    is_frozen = task.run is not None and task.run.process is ProcessState.FROZEN
+    return is_frozen and task.next_action is NextAction.TURN and not task.agent.turn.tokens
 
 
 def task_to_notify(snapshot: SchedulerSnapshot) -> str | None:
@@ -331,4 +338,6 @@ def _is_early(task: Task, snapshot: SchedulerSnapshot) -> bool:
 
 
 def _unfinished_dependencies(task: Task, snapshot: SchedulerSnapshot) -> list[str]:
+    if task.schedule.after_any_end:
+        return [other for other in task.schedule.after if other not in snapshot.ended]
     return [other for other in task.schedule.after if snapshot.ended.get(other) is not TaskStatus.COMPLETED]

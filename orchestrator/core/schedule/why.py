@@ -109,6 +109,8 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
             return Why(facts=(reason, processes), next=f"it tries again by itself{_clock(task)}")
         case PauseReason.BUDGET:
             return _over_budget(task, snapshot, processes)
+        case PauseReason.CHILDREN:
+            return _for_children(task)
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
             requests = task.pending_requests
             obstacles = tuple(f"not ready to merge: {one}" for one in task.publication.hindrances)
@@ -123,6 +125,15 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
             return Why(facts=(*_no_place(task, snapshot), processes), next=following)
         case _:
             assert_never(task.agent.blocked_by)
+
+
+def _for_children(task: Task) -> Why:
+    live = [child for child in task.children if child.status.is_live]
+    still = sum(child.status.is_open for child in task.children)
+    named = ", ".join(child.plan.key for child in live[:5]) + (", …" if len(live) > 5 else "")
+    facts = (f"{still} of its {len(task.children)} children have not ended" + (f": {named}" if named else ""),)
+    following = f"orchestrator why {live[0].task}" if live else "its children are being submitted"
+    return Why(facts=facts, next=f"it continues by itself when they have ended; {following}")
 
 
 def _when_admitted(task: Task, snapshot: SchedulerSnapshot, by_itself: str) -> str:
@@ -259,6 +270,7 @@ _NEXT = {
     NextAction.GATE: "the results of the stage are being checked",
     NextAction.STOP: "the {task.agent.role} is being stopped",
     NextAction.RETRY: "the next attempt begins at {task.retry_at:%H:%M:%S} UTC",
+    NextAction.CHILDREN: "its children are being submitted",
     NextAction.CHECKS: "the checks run on commit {task.source.head:.12}",
     NextAction.PUBLISH: "the change is being published",
     NextAction.MERGE: "the pull request is being merged",

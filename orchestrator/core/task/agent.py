@@ -27,6 +27,7 @@ PAUSED = frozenset(
 class PauseReason(StrEnum):
     """Why an agent that could run is paused; SERVICE means that the model is overloaded or cannot be reached."""
 
+    CHILDREN = "children"
     DEPENDENCY = "dependency"
     QUESTION = "question"
     REVIEW = "review"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import ClassVar
 
+from orchestrator.core.task.children import ChildPlan
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.task import Task
 
@@ -25,6 +26,7 @@ class FileFacts:
 
     `chars` is its length without surrounding white space, `digests` are hashes of the text below each heading,
     `json_filled` are the keys with a value (None where the file is not a JSON object), `digest` hashes the content.
+    `children` are the ones that a plan of children names, `problems` say why they cannot be made.
     """
 
     chars: int
@@ -32,6 +34,8 @@ class FileFacts:
     digests: tuple[str, ...] = ()
     json_filled: tuple[str, ...] | None = None
     digest: str = ""
+    children: tuple[ChildPlan, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import ClassVar
 
+from orchestrator.core.task.children import ChildrenReader, OnChildFailure, read_children
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, Guard
 from orchestrator.core.task.progress import StageFacts
@@ -38,6 +39,8 @@ class Work(ABC):
     """Whether its agent commits to the branch, so that a gate looks at commits and at the worktree."""
     judges_new_files_only: ClassVar[bool] = False
     """Whether guards see only the files that its agent has left since the last look."""
+    has_children: ClassVar[bool] = False
+    """Whether tasks of their own, which a plan names, do the work of the stage."""
     publishes: ClassVar[bool] = False
     """Whether the stage publishes the work; only such a stage may be the last."""
     facts: ClassVar[StageFacts | None] = None
@@ -114,8 +117,18 @@ class Stage:
     """The budget that each return by `on_fail` is counted against."""
     plan: str | None = None
     """The artifact whose `## Step` headings are worked through (only where the work has steps)."""
+    children: str | None = None
+    """The artifact that names the children (only where the work has children)."""
+    child_pipeline: str | None = None
+    """The pipeline of each child (only where the work has children)."""
+    on_child_failure: OnChildFailure = OnChildFailure.STOP
+    """What a failed child means for the others (only where the work has children)."""
     publish: Publish = Publish.BRANCH
     """How the result is published (only where the work publishes)."""
+    recheck: str | None = None
+    """The stage that judges the work again after it was put on top of the parent's branch (only where the work
+    publishes).
+    """
     mode: str | None = None
     """The mode that its agent is told; without one it is fresh, bugfix or review_cycle, depending on the task."""
     review: bool = False
@@ -166,6 +179,8 @@ class Family:
     """The file that a review of a draft leaves if it asks for changes."""
     draft_budget: str = ""
     """The budget that counts the drafts which their review rejected: all but one in each visit of the stage."""
+    read_children: ChildrenReader = read_children
+    """Reads the file that names the children of a stage."""
     plan_details: str = ""
     """Where an agent finds details of the plan, in words."""
 

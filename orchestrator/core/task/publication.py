@@ -12,6 +12,8 @@ class Publish(StrEnum):
     """The branch is delivered to the user's repository, and nothing else."""
     PULL_REQUEST = "pull_request"
     """The branch is pushed and proposed, if the repository has a forge, and merged when that is allowed."""
+    PARENT = "parent"
+    """The work is put on top of the parent's branch; without a parent the branch is delivered like any other."""
     REPORT = "report"
     """A report is posted on the ticket."""
     RELEASE = "release"

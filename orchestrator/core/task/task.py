@@ -10,11 +10,12 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
+from orchestrator.core.events.notice import Notice
 from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run, Setbacks, TurnProgress
 from orchestrator.core.task.budget import NO_SPENDING, TaskSpending
 from orchestrator.core.task.checks import NOT_EVALUATED, Evaluation
+from orchestrator.core.task.children import Child
 from orchestrator.core.task.failures import FailureLog
-from orchestrator.core.task.notice import Notice
 from orchestrator.core.task.progress import Budget, StageRecord, StageStatus, Step, StepStatus
 from orchestrator.core.task.publication import NOT_PUBLISHED, Publication
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, TaskPolicy
@@ -71,6 +72,7 @@ class NextAction(StrEnum):
     STOP = "stop"
     RETRY = "retry"
     CHECKS = "checks"
+    CHILDREN = "children"
     DELIVERY = "delivery"
     PUBLISH = "publish"
     MERGE = "merge"
@@ -99,10 +101,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When the task may start: its priority, the tasks that must be completed before, and the earliest time."""
+    """When the task may start: its priority, the tasks that must be completed before, and the earliest time.
+
+    With `after_any_end` those tasks only have to have ended.
+    """
 
     priority: Priority = Priority.NORMAL
     after: tuple[str, ...] = ()
+    after_any_end: bool = False
     start_at: datetime | None = None
 
 
@@ -132,7 +138,7 @@ class Task:
     `feedback` is what the agent's last turn lacks; its next turn repeats it. `requested_changes` is what reviewers ask
     for beyond the ticket; every agent gets it until the work is back at the reviewed stage. `pipeline_digest` is that
     of the pipeline's text as it was accepted; empty in tasks of versions that did not record it. `retry_of` is the
-    failed task that this one repeats.
+    failed task that this one repeats, `parent` the task whose child it is.
     """
 
     id: str
@@ -152,6 +158,8 @@ class Task:
     stage: str = ""
     stages: Mapping[str, StageRecord] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
+    parent: str | None = None
+    children: tuple[Child, ...] = ()
     next_action: NextAction = NextAction.ADMISSION
     retry_at: datetime | None = None
     feedback: tuple[str, ...] = ()
@@ -201,6 +209,16 @@ class Task:
         other = (Subject.STAGE, Subject.PUBLISH, Subject.RELEASE)
         here = any(request.draft.subject in other for request in self.pending_requests)
         return self.status is TaskStatus.REVIEW and self.publication.number is not None and not here
+
+    @property
+    def waits_for_children(self) -> bool:
+        """Whether the task waits until its children have ended."""
+        return self.next_action is NextAction.CHILDREN
+
+    @property
+    def has_live_children(self) -> bool:
+        """Whether a child of the task is a task that has not ended."""
+        return any(child.status.is_live for child in self.children)
 
     @property
     def waits_for_service(self) -> bool:

@@ -117,8 +117,12 @@ def task_age(one: ListedTask) -> tuple[str, str]:
 
 
 def _matches(name: str, task_id: str) -> bool:
-    """Whether the name is the id or its beginning. A whole id means only itself: `…_220000` is not `…_220000-2`."""
-    return task_id == name or (task_id.startswith(name) and not _WHOLE_ID.fullmatch(name))
+    """Whether the name is the id or its beginning. A whole id means only itself: `…_220000` is not `…_220000-2`.
+
+    The beginning of a parent's id does not mean its children, whose ids go on with a dot.
+    """
+    rest = task_id.removeprefix(name)
+    return not rest or (rest != task_id and "." not in rest and not _WHOLE_ID.fullmatch(name))
 
 
 def _ticket_key(one: ListedTask) -> str:

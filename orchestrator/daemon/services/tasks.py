@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -26,7 +27,7 @@ from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.daemon.services.recovery import RecoveryService
 from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex, task_age
-from orchestrator.errors import InvalidTransition
+from orchestrator.errors import InvalidTransition, NoSuchTask
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import Store
@@ -106,7 +107,9 @@ class TaskService:
         if now is None:
             raise InvalidTransition("change", task.status, task.stage, allowed(task))
         if priority is not None:
-            now = await self.inbox.request(task.id, PriorityChanged(at=self.clock(), priority=priority, by=by))
+            event = PriorityChanged(at=self.clock(), priority=priority, by=by)
+            now = await self.inbox.request(task.id, event)
+            await self._request_of_children(now, event)
         if caps is not None:
             changed = replace(now.policy.caps, **caps)
             now = await self.inbox.request(task.id, CapsChanged(at=self.clock(), caps=changed, by=by))
@@ -127,12 +130,16 @@ class TaskService:
     async def pause(self, name: str, by: str) -> Task:
         """Pause a task until it is resumed; no error if a person paused it already."""
         event = PauseRequested(at=self.clock(), by=by)
-        return await self._request(name, "pause", event, lambda now: now.agent.blocked_by is PauseReason.USER)
+        paused = await self._request(name, "pause", event, lambda now: now.agent.blocked_by is PauseReason.USER)
+        await self._request_of_children(paused, event)
+        return paused
 
     async def resume(self, name: str, by: str) -> Task:
         """Resume a paused task; no error if it is already in progress."""
         event = ResumeRequested(at=self.clock(), by=by)
-        return await self._request(name, "resume", event, lambda now: now.status is TaskStatus.IN_PROGRESS)
+        resumed = await self._request(name, "resume", event, lambda now: now.status is TaskStatus.IN_PROGRESS)
+        await self._request_of_children(resumed, event)
+        return resumed
 
     async def cancel(self, name: str, by: str) -> Task:
         """Cancel a task, also one whose files cannot be read; no error if it is already cancelled."""
@@ -149,7 +156,7 @@ class TaskService:
         return await self.inbox.request(task.id, RoundRequested(at=self.clock(), by=by))
 
     async def archive(self, name: str, by: str) -> Task:
-        """Archive an ended task: lists leave it out and its worktree is removed; everything else is kept.
+        """Archive an ended task and its children: lists leave it out, its worktree is removed, the rest is kept.
 
         What is in the worktree becomes a pinned checkpoint first. Raises NothingSaved if that is impossible.
         """
@@ -158,11 +165,20 @@ class TaskService:
         event = ArchiveRequested(at=self.clock(), by=by)
         archived = await self.inbox.request(task.id, event, ended=await self._opened(task.id))
         await asyncio.to_thread(self._remove_worktree, archived)
+        for child in archived.children:
+            with suppress(InvalidTransition, NoSuchTask):
+                await self.archive(child.task, by)
         return archived
 
     async def delete(self, name: str) -> None:
-        """Delete a draft or an ended task with all its files; commits stay in the repository they were delivered to."""
+        """Delete a draft or an ended task with all its files, and its children.
+
+        Commits stay in the repository that they were delivered to.
+        """
         task = await self._ended(name, "delete")
+        for child in task.children:
+            with suppress(InvalidTransition, NoSuchTask):
+                await self.delete(child.task)
         self.supervisor.forget(task.id)
         await asyncio.to_thread(self._remove_worktree, task)
         await asyncio.to_thread(self.store.delete, task.id)
@@ -197,6 +213,13 @@ class TaskService:
             if not is_done(task):
                 raise
             return task
+
+    async def _request_of_children(self, parent: Task, event: Event) -> None:
+        """Have the event decided for every live child too, and for theirs; one that cannot take it is left out."""
+        for child in parent.children:
+            if child.task in self.supervisor.tasks:
+                with suppress(InvalidTransition, NoSuchTask):
+                    await self._request_of_children(await self.inbox.request(child.task, event), event)
 
     def _remove_worktree(self, task: Task) -> None:
         """Remove the worktree of an ended task and the secrets that people provided for it. Blocks."""

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.checks import Verdict
+from orchestrator.core.task.children import ChildStatus
 from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.task import NextAction, Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
@@ -69,6 +70,18 @@ class StepView(View):
     description: Words
     status: StepStatus
     commits: tuple[str, ...]
+
+
+class ChildView(View):
+    """A task of its own that does a part of this one's work; `after` has the keys of those it waits for."""
+
+    key: str
+    title: Words
+    task: str
+    after: tuple[str, ...]
+    status: ChildStatus
+    commit: str | None
+    reason: Words
 
 
 class CheckView(View):
@@ -197,6 +210,8 @@ class TaskView(View):
     run: RunView | None
     stages: Mapping[str, StageView]
     steps: tuple[StepView, ...]
+    parent: str | None = None
+    children: tuple[ChildView, ...] = ()
     checks: tuple[CheckView, ...]
     results: Mapping[str, CheckResultView]
     feedback: tuple[Words, ...]

@@ -4,19 +4,24 @@ Commands of one task are carried out in order, as the real dispatcher does it; o
 the others. What is in flight when the daemon dies is lost with it, whether its effect has happened or not.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
+from orchestrator.core.decide.work import following
 from orchestrator.core.events import commands as do
-from orchestrator.core.events import events
+from orchestrator.core.events import events, run_events
 from orchestrator.core.events.agent_events import Limit
+from orchestrator.core.events.child_events import ChildrenSubmitted
+from orchestrator.core.events.publish_events import BranchReplayed
 from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import Task
 from orchestrator.supervisor.inbox import Inbox
+from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.simulation.agents import AgentTree, SimulatedLine, SimulatedProgress
 from orchestrator.supervisor.simulation.memory import FaultInjector
 from orchestrator.supervisor.simulation.trees import CheckTree, SimulatedTree
@@ -32,14 +37,22 @@ class _Reader:
     lines: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedMachine:
+    """What a daemon process finds when it starts; `stored` is every task on its disk."""
+
+    world: World
+    faults: FaultInjector
+    stored: Mapping[str, Task]
+    lookups: TaskLookups
+
+
 class SimulatedExecutor:
     """Executes the commands of one daemon process, from its start to its crash; `has_news` is set with every event."""
 
     def __init__(
         self,
-        world: World,
-        faults: FaultInjector,
-        model_of: Callable[[Task], str],
+        machine: SimulatedMachine,
         inbox: Inbox,
         on_command: Callable[[Task, do.Command], None],
     ) -> None:
@@ -47,13 +60,14 @@ class SimulatedExecutor:
         self.abandoned: list[str] = []
         self.alarms: dict[str, ScheduledCall] = {}
         self.in_flight: Counter[str] = Counter()
-        self._world, self._faults, self._model_of, self._on_command = world, faults, model_of, on_command
+        self._world, self._faults, self._on_command = machine.world, machine.faults, on_command
+        self._stored, self._lookups = machine.stored, machine.lookups
         self._inbox = inbox
         self._crashed = False
         self._ready_at: dict[str, datetime] = {}
         self._readers: dict[tuple[str, str], _Reader] = {}
         self._checkpoints: Counter[str] = Counter()
-        world.on_change = lambda tree: self._schedule(tree.task_id, 0.1, lambda: self._read(tree))
+        machine.world.on_change = lambda tree: self._schedule(tree.task_id, 0.1, lambda: self._read(tree))
 
     def crash(self) -> None:
         """Drop everything that is in flight."""
@@ -147,7 +161,7 @@ class SimulatedExecutor:
             case do.PrepareWorkspace():
                 self._prepare(task, command)
             case do.StartAgent():
-                world.start_agent(task, command, self._model_of(task))
+                world.start_agent(task, command, self._lookups.model_of(task))
                 self._started(task, f"agents/{command.attempt}")
             case do.RunCheck():
                 world.start_check(task, command)
@@ -181,6 +195,18 @@ class SimulatedExecutor:
                 | do.PostReport()
             ):
                 self._report(task, world.forge.execute(task.id, command))
+            case do.JoinParent():
+                self._join(task, command)
+            case do.SubmitChildren():
+                self._submit_children(task, command)
+            case do.FollowChildren():
+                for name in command.tasks:
+                    child = self._stored.get(name)
+                    if child is None or child.status.is_final:
+                        self._post(task.id, following.end_of(child, name, self._now))
+            case do.CancelChildren():
+                for name in command.tasks:
+                    self._post(name, events.CancelRequested(at=self._now, by=task.id))
             case do.TellPerson():
                 world.notify(task.id, command.notice.key)
                 self._report(task, lambda at: events.PersonTold(at=at, key=command.notice.key))
@@ -189,11 +215,31 @@ class SimulatedExecutor:
             case _:
                 assert_never(command)
 
+    def _submit_children(self, task: Task, command: do.SubmitChildren) -> None:
+        stage = self._lookups.pipeline_of(task).stage(task.stage)
+        for child in command.children:
+            if child.task not in self._stored:
+                made = following.task_of(task, stage, child, self._now)
+                event = events.TaskSubmitted(at=self._now, task=made, by=task.id)
+                self._inbox.send(made.id, event).add_done_callback(_ignore)
+        self._report(task, lambda at: ChildrenSubmitted(at=at, tasks=tuple(one.task for one in command.children)))
+
+    def _join(self, task: Task, command: do.JoinParent) -> None:
+        replayed = self._world.join(task, command)
+        if replayed is not None:
+            conflicts = ("src/both.py",) if self._world.rng.random() < self._world.probabilities.command_fails else ()
+            commit = None if conflicts else replayed
+            self._report(task, lambda at: BranchReplayed(at=at, onto="d" * 40, commit=commit, conflicts=conflicts))
+            return
+        branch = task.source.branch
+        self._report(task, lambda at: events.BranchDelivered(at=at, branch=branch, commit=command.commit))
+
     def _prepare(self, task: Task, command: do.PrepareWorkspace) -> None:
         if self._world.rng.random() < self._world.probabilities.command_fails:
             reason = "the repository cannot be cloned"
             self._report(task, lambda at: events.CommandFailed(at=at, command=command, reason=reason))
             return
+        self._world.begin_on_parent(task)
         self._report(
             task,
             lambda at: events.WorkspaceReady(
@@ -210,7 +256,7 @@ class SimulatedExecutor:
         self._report(task, lambda at: events.BranchDelivered(at=at, branch=command.branch, commit=command.commit))
 
     def _started(self, task: Task, folder: str) -> None:
-        self._report(task, lambda at: events.RunStarted(at=at, folder=folder, pid=1))
+        self._report(task, lambda at: run_events.RunStarted(at=at, folder=folder, pid=1))
 
     def _answer(self, task: Task, command: do.SendAnswer) -> None:
         tree = self._world.tree(task.id, f"agents/{command.attempt}")
@@ -242,11 +288,11 @@ class SimulatedExecutor:
         if tree is None or not tree.alive:
             self._follow(task, command.folder)
         elif not tree.frozen and self._world.rng.random() < self._world.probabilities.freeze_fails:
-            self._report(task, lambda at: events.FreezeFailed(at=at, folder=command.folder, survivors=(7,)))
+            self._report(task, lambda at: run_events.FreezeFailed(at=at, folder=command.folder, survivors=(7,)))
         else:
             tree.freeze()
             tree.self_frozen = False
-            self._report(task, lambda at: events.RunFrozen(at=at, folder=command.folder, stopped=(1,)))
+            self._report(task, lambda at: run_events.RunFrozen(at=at, folder=command.folder, stopped=(1,)))
 
     def _thaw(self, task: Task, command: do.ThawRun) -> None:
         tree = self._world.tree(task.id, command.folder)
@@ -254,7 +300,7 @@ class SimulatedExecutor:
             self._follow(task, command.folder)
             return
         tree.thaw()
-        self._report(task, lambda at: events.RunThawed(at=at, folder=command.folder))
+        self._report(task, lambda at: run_events.RunThawed(at=at, folder=command.folder))
 
     def _follow(self, task: Task, folder: str) -> None:
         """Read a run from where reading stopped, unless it is being read already."""
@@ -280,7 +326,7 @@ class SimulatedExecutor:
             del self._readers[tree.task_id, tree.folder]
             self._post_end(tree.task_id, tree.folder, tree)
         elif tree.self_frozen:
-            self._post(tree.task_id, events.RunFrozen(at=self._now, folder=tree.folder))
+            self._post(tree.task_id, run_events.RunFrozen(at=self._now, folder=tree.folder))
 
     def _read_line(self, tree: AgentTree, line: SimulatedLine) -> None:
         match line.content:
@@ -310,5 +356,11 @@ class SimulatedExecutor:
         else:
             result = tree.result if isinstance(tree, CheckTree) else None
             name = tree.name if isinstance(tree, CheckTree) else ""
-            ended = events.CheckFinished(at=self._now, folder=folder, name=name, result=result)
+            ended = run_events.CheckFinished(at=self._now, folder=folder, name=name, result=result)
         self._post(task_id, ended)
+
+
+def _ignore(answer: "asyncio.Future[Task]") -> None:
+    """Read a refusal, so that it is not reported: the parent no longer waits for its children."""
+    if not answer.cancelled():
+        answer.exception()

@@ -124,6 +124,8 @@ def _can_resume(task: Task, snapshot: SchedulerSnapshot, signs: ProgressSigns) -
     match task.agent.blocked_by:
         case PauseReason.USER:
             return "resume" in allowed(task)
+        case PauseReason.CHILDREN:
+            return any(child.status.is_open for child in task.children)
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
             return bool(task.pending_requests)
         case PauseReason.SERVICE:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from time import monotonic
 
+from orchestrator.core.decide.work.following import end_of
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity
@@ -22,7 +23,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.simulation.account import SimulatedAccount, outages
-from orchestrator.supervisor.simulation.executor import SimulatedExecutor
+from orchestrator.supervisor.simulation.executor import SimulatedExecutor, SimulatedMachine
 from orchestrator.supervisor.simulation.memory import FaultInjector, MemoryDisk, MemoryStore, SimulatedCrash
 from orchestrator.supervisor.simulation.metrics import Metrics, SimulationReport, count_by_status
 from orchestrator.supervisor.simulation.monitor import Monitor
@@ -134,12 +135,13 @@ class Simulation:
     def _start_daemon(self) -> None:
         """Start a daemon from what was committed."""
         inbox, store = Inbox(), MemoryStore(self._disk, self._faults)
-        executor = SimulatedExecutor(self._world, self._faults, self._config.model_of, inbox, self._on_command)
         lookups = TaskLookups(
             clock=self._clock.time,
             pipeline_of=lambda task: self._config.pipelines[task.pipeline],
             model_of=self._config.model_of,
         )
+        world = SimulatedMachine(world=self._world, faults=self._faults, stored=self._disk.tasks, lookups=lookups)
+        executor = SimulatedExecutor(world, inbox, self._on_command)
         supervisor = Supervisor(store, executor, inbox, lookups, self._config.capacity)
         supervisor.shared.recall(store.account())
         for found in store.summaries():
@@ -279,6 +281,9 @@ class Simulation:
     def _on_decision(self, task: Task, event: events.Event) -> None:
         self._monitor.on_decision(task, event)
         self._people.observe(task)
+        if task.parent is not None and task.status.is_final and self._daemon is not None:
+            self._daemon.inbox.post(task.parent, end_of(task, task.id, self._clock.now))
+            self._daemon.executor.has_news = True
 
     def _report(self, seconds: float) -> SimulationReport:
         tasks, counts = tuple(self._disk.tasks.values()), self._metrics.counts

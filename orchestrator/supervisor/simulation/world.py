@@ -36,6 +36,10 @@ class TaskWorld:
     dirty: tuple[str, ...] = ()
     has_analysis: bool = False
     delivered: str | None = None
+    joined: list[str] = field(default_factory=list)
+    """The children whose work is on its branch."""
+    seen_joined: int = 0
+    """How many of its parent's other children had joined when it was put on top of them."""
     billed: Spending = NOTHING_SPENT
     trees: dict[str, SimulatedTree] = field(default_factory=dict)
     sessions: dict[str, SimulatedSession] = field(default_factory=dict)
@@ -90,6 +94,24 @@ class World:
         if world.delivered != commit:
             world.delivered = commit
             self._record_effect(task_id, f"delivery of {commit}")
+
+    def begin_on_parent(self, task: Task) -> None:
+        """Let a child begin from where its parent's branch is now."""
+        if task.parent is not None:
+            self.of(task.id).seen_joined = len(self.of(task.parent).joined)
+
+    def join(self, task: Task, command: do.JoinParent) -> str | None:
+        """Put a child's work on its parent's branch, once; if that moved on, return the commit of the replayed work."""
+        parent, own = self.of(command.parent), self.of(task.id)
+        if task.id in parent.joined:
+            return None
+        if own.seen_joined < len(parent.joined):
+            own.seen_joined = len(parent.joined)
+            own.commits.append(f"{self.rng.getrandbits(160):040x}")
+            return own.commits[-1]
+        parent.joined.append(task.id)
+        self._record_effect(command.parent, f"{task.id} joined")
+        return None
 
     def start_agent(self, task: Task, command: do.StartAgent, model: str) -> None:
         """Start an agent, unless this attempt was started before."""

@@ -5,13 +5,14 @@ This module only collects facts; guards decide what they mean. Everything is bou
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
 import orjson
 
 from orchestrator.core.events.commands import LookAtGate
+from orchestrator.core.task.children import problems_of
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.pipeline import Pipeline
@@ -52,8 +53,9 @@ class Gates:
         )
         fresh = _with_fix_as_plan(folder, pipeline, tuple(artifact.name for artifact in taken.files))
         known = {name for record in task.stages.values() for name in record.artifacts}
+        files = _files(folder, fresh if stage.work.judges_new_files_only else _all(folder))
         seen = Evidence(
-            files=_files(folder, fresh if stage.work.judges_new_files_only else _all(folder)),
+            files=_with_children(files, folder, pipeline),
             fresh=fresh,
             refused=tuple(f"{one.name}: {one.reason}" for one in taken.refused if one.name not in known),
             analysis=_analysis(folder, family.failure_analysis) if family.failure_analysis in fresh else None,
@@ -89,6 +91,20 @@ def _with_fix_as_plan(folder: Path, pipeline: Pipeline, fresh: tuple[str, ...]) 
     for plan in pipeline.plans:
         write_atomically(folder / plan, content.encode())
     return tuple(dict.fromkeys((*fresh, *pipeline.plans)))
+
+
+def _with_children(files: dict[str, FileFacts], folder: Path, pipeline: Pipeline) -> dict[str, FileFacts]:
+    """Return the facts with the children that plans among the files name, or with what is wrong in those plans."""
+    for plan in {stage.children for stage in pipeline.stages.values() if stage.children} & files.keys():
+        try:
+            drafts = pipeline.family.read_children(read_text(folder, plan, LARGEST_ARTIFACT) or "")
+        except ValueError as error:
+            files[plan] = replace(files[plan], problems=(str(error),))
+            continue
+        plans = tuple(draft.plan for draft in drafts)
+        problems = problems_of(plans)
+        files[plan] = replace(files[plan], children=() if problems else plans, problems=problems)
+    return files
 
 
 def seen_in(folder: Path) -> Evidence:

@@ -93,9 +93,8 @@ async def test_a_run_whose_holder_is_stopped_ends_all_the_same(stage: Stage) -> 
     assert all(state_of(process.pid) in "-Z" for process in tree)
 
 
+@pytest.mark.parametrize("stage", ["sandbox-signals"], indirect=True)
 async def test_a_run_in_a_sandbox_has_no_keys_of_the_users_session(stage: Stage) -> None:
-    if not stage.sandbox or not stage.cgroup:
-        pytest.skip("without a sandbox a run is the user's like any other; one is enough")
     search = f"import ctypes; print(ctypes.CDLL(None).syscall({KEYCTL}, 10, -3, b'user', b'test-of-a-run', 0) > 0)"
     libc = ctypes.CDLL(None)
     libc.syscall(ADD_KEY, b"user", b"test-of-a-run", b"secret", 6, -3)

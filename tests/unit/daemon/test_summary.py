@@ -6,7 +6,7 @@ from orchestrator.core.task.checks import NOT_EVALUATED, CheckResult, Verdict
 from orchestrator.core.task.failures import Failure, FailureLog
 from orchestrator.core.task.publication import Publication
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
-from orchestrator.daemon.summary import Change, blocked_summary, summary
+from orchestrator.daemon.reporting.summary import Change, blocked_summary, summary
 from tests.fakes.tasks import with_results
 from tests.fakes.world import START
 from tests.unit.playbook import EXPLAINED, a_task, at

@@ -6,12 +6,13 @@ pipeline rules, graphs and schemas ask the class.
 
 from orchestrator.core.decide.work.agent import AgentWork
 from orchestrator.core.decide.work.checks import ChecksWork
+from orchestrator.core.decide.work.children import ChildrenWork
 from orchestrator.core.decide.work.deliver import DeliverWork
 from orchestrator.core.decide.work.intake import IntakeWork
 from orchestrator.core.decide.work.steps import StepsWork
 from orchestrator.core.task.pipeline import Work
 
 WORK: dict[str, Work] = {
-    kind.name: kind for kind in (IntakeWork(), AgentWork(), StepsWork(), ChecksWork(), DeliverWork())
+    kind.name: kind for kind in (IntakeWork(), AgentWork(), StepsWork(), ChildrenWork(), ChecksWork(), DeliverWork())
 }
 """Each kind of work by the name that pipeline files use."""

@@ -23,5 +23,5 @@ class DeliverWork(StageWork):
     def begin(self, pipeline: Pipeline, task: Task, at: datetime) -> Task:
         """Return the task with the branch to be delivered, or with the rest to be published at once."""
         del at
-        is_branch = pipeline.stage(task.stage).publish in (Publish.BRANCH, Publish.PULL_REQUEST)
+        is_branch = pipeline.stage(task.stage).publish in (Publish.BRANCH, Publish.PULL_REQUEST, Publish.PARENT)
         return replace(task, next_action=NextAction.DELIVERY if is_branch else NextAction.PUBLISH)

@@ -11,7 +11,7 @@ from orchestrator.core.decide import machine
 from orchestrator.core.decide.obligations import alarms, obligations
 from orchestrator.core.decide.transitions import AGENT_TRANSITIONS, TASK_TRANSITIONS, allowed
 from orchestrator.core.events import commands as do
-from orchestrator.core.events import events
+from orchestrator.core.events import events, run_events
 from orchestrator.core.events.agent_messages import AgentError, Recovery
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot, tasks_to_resume
@@ -330,7 +330,7 @@ def test_a_task_has_at_most_one_run_and_only_for_its_next_action(decisions: list
     for one in decisions:
         before, after = one.before.run, one.after.run
         if before and (after is None or after.folder != before.folder):
-            assert isinstance(one.event, events.AgentExited | events.CheckFinished), "a run was dropped"
+            assert isinstance(one.event, events.AgentExited | run_events.CheckFinished), "a run was dropped"
         if one.after.next_action in (NextAction.AGENT, NextAction.TURN, NextAction.CHECKS):
             assert after is not None
 
@@ -439,7 +439,7 @@ def test_no_folder_is_started_twice_unless_its_start_may_have_been_lost(decision
     """A restart sends the command again, and so does the end of a pause that came before the run existed."""
     begun: set[str] = set()
     for one in decisions:
-        again = isinstance(one.event, events.DaemonStarted | events.TaskAdmitted | events.RunThawed)
+        again = isinstance(one.event, events.DaemonStarted | events.TaskAdmitted | run_events.RunThawed)
         for command in one.commands:
             if isinstance(command, do.StartAgent | do.RunCheck):
                 assert one.after.run is not None

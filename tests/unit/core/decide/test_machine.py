@@ -8,7 +8,7 @@ import pytest
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.events import commands as do
-from orchestrator.core.events import events
+from orchestrator.core.events import events, run_events
 from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.progress import StageStatus
@@ -157,8 +157,8 @@ def old_turn(task: Task) -> Iterable[events.Event]:
     attempt, turn = task.agent.attempt, task.agent.turn.number
     ok, result = events.TurnOutcome.OK, None
     yield events.WorkspaceReady(at=late, worktree="/elsewhere", branch="b", head="h")
-    yield events.RunStarted(at=late, folder="agents/0", pid=1)
-    yield events.RunStarted(at=late, folder=folder, pid=1)
+    yield run_events.RunStarted(at=late, folder="agents/0", pid=1)
+    yield run_events.RunStarted(at=late, folder=folder, pid=1)
     yield events.SessionStarted(at=late, attempt=attempt - 1, session_id="old")
     yield events.SessionStarted(at=late, attempt=attempt, session_id="second")
     yield events.TurnFinished(at=late, attempt=attempt - 1, outcome=ok, offset=9999)
@@ -167,11 +167,11 @@ def old_turn(task: Task) -> Iterable[events.Event]:
     yield events.GateLooked(at=late, stage=task.stage, visit=visits, turn=turn - 1, evidence=seen)
     yield events.GateLooked(at=late, stage=task.stage, visit=visits - 1, turn=turn, evidence=seen)
     yield events.GateLooked(at=late, stage="TICKET_INTAKE", visit=visits, turn=turn, evidence=seen)
-    yield events.CheckFinished(at=late, folder="logs/0-lint", name="lint", result=result)
-    yield events.RunFrozen(at=late, folder="agents/0")
-    yield events.FreezeFailed(at=late, folder="agents/0")
-    yield events.RunThawed(at=late, folder="agents/0")
-    yield events.RunThawed(at=late, folder=folder)
+    yield run_events.CheckFinished(at=late, folder="logs/0-lint", name="lint", result=result)
+    yield run_events.RunFrozen(at=late, folder="agents/0")
+    yield run_events.FreezeFailed(at=late, folder="agents/0")
+    yield run_events.RunThawed(at=late, folder="agents/0")
+    yield run_events.RunThawed(at=late, folder=folder)
     yield events.AlarmRang(at=late)
     yield events.TaskAdmitted(at=late)
     yield events.CommandFailed(at=late, command=do.FreezeRun(folder=folder), reason="late")

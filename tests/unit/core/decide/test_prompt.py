@@ -7,7 +7,7 @@ import pytest
 from orchestrator.core.decide import machine
 from orchestrator.core.decide.lifecycle import ONCE_MORE
 from orchestrator.core.decide.prompt import commit_subject, outbox_of, turn_text
-from orchestrator.core.events import events
+from orchestrator.core.events import run_events
 from orchestrator.core.task.agent import Session, SessionOrigin, TurnProgress
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Failure
@@ -38,7 +38,7 @@ def explained() -> Task:
 def mending() -> Task:
     """Return a task that went back to its analysis after a failed evaluation."""
     task = replace(explained(), next_action=NextAction.GATE)
-    for event in (looked()(task, START), events.RunStarted(at=START, folder="agents/4")):
+    for event in (looked()(task, START), run_events.RunStarted(at=START, folder="agents/4")):
         task, _ = machine.decide(full(), task, event)
     task = replace(task, run=None)
     return replace(task, agent=replace(task.agent, session=replace(task.agent.session, origin=SessionOrigin.NEW)))

@@ -372,6 +372,12 @@ def test_running_turns_and_work_without_agents_are_not_paused_for_a_limit() -> N
     assert not list(tasks_to_pause(walled(replace(at("COMPLETION", NextAction.DELIVERY), title="opus"))))
 
 
+def test_a_turn_that_begins_after_a_thaw_waits_for_a_limit_that_was_met_meanwhile() -> None:
+    thawing = replace(after(at_work(), pause(), frozen, resume(), admitted), title="opus")
+    assert (thawing.is_paused, thawing.next_action) == (False, NextAction.TURN)
+    assert [found[:2] for found in tasks_to_pause(walled(thawing))] == [(thawing.id, PauseReason.RATE_LIMIT)]
+
+
 LOGGED_OUT = Trouble(kind=TroubleKind.ACCOUNT, reason="nobody is logged in")
 
 

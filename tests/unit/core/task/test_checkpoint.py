@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from orchestrator.core.events import events
+from orchestrator.core.events import events, run_events
 from orchestrator.core.events.checkpoint_reason import reason_for
 from orchestrator.core.task.agent import (
     Agent,
@@ -36,7 +36,7 @@ from tests.fakes.tasks import full_pipeline, submitted
 from tests.fakes.world import START
 
 RING = events.AlarmRang(at=START)
-FROZEN = events.RunFrozen(at=START, folder="agents/1")
+FROZEN = run_events.RunFrozen(at=START, folder="agents/1")
 AT_WORK = submitted(
     status=TaskStatus.IN_PROGRESS,
     stage="DESIGN",

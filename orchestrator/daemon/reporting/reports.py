@@ -19,7 +19,7 @@ from orchestrator.core.events.events import AskAnswered, Event
 from orchestrator.core.task.checks import REPORT_FILE
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task, TaskStatus
-from orchestrator.daemon.summary import BLOCKED_FILE, SUMMARY_FILE, Change, blocked_summary, summary
+from orchestrator.daemon.reporting.summary import BLOCKED_FILE, SUMMARY_FILE, Change, blocked_summary, summary
 from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.publishing.feedback import FEEDBACK, words_of_person
 from orchestrator.storage.task_files import TaskFiles

@@ -1,0 +1,125 @@
+"""Children of tasks: made from their parent's plan, followed until they end, and brought home to their parent's branch.
+
+What a parent is told comes from two sides: from every decision that ends a child while this daemon runs, and from one
+look at each child that may have ended before it started.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from orchestrator.core.decide.work.following import end_of
+from orchestrator.core.events.child_events import ChildEnded, ChildrenSubmitted
+from orchestrator.core.events.commands import CancelChildren, FollowChildren, JoinParent, SubmitChildren
+from orchestrator.core.events.events import BranchDelivered, CancelRequested, Event, TaskSubmitted
+from orchestrator.core.events.publish_events import BranchReplayed
+from orchestrator.core.task.children import MOST_CHILDREN
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
+from orchestrator.daemon.task_factory import SubmissionRefused, TaskFactory
+from orchestrator.errors import NoSuchTask
+from orchestrator.storage import journal
+from orchestrator.storage.records import StoreError
+from orchestrator.storage.task_files import TaskFiles
+from orchestrator.supervisor.inbox import Inbox
+from orchestrator.supervisor.protocols import Store
+from orchestrator.workspaces.outbox import read_text
+from orchestrator.workspaces.parent_branch import ParentBranch
+from orchestrator.workspaces.workspace import Workspace
+
+LARGEST_PLAN = 2 * 1024 * 1024
+"""Bytes."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ChildTasks:
+    """Executes what tasks owe their children; `factory` returns the one of the present settings."""
+
+    files: TaskFiles
+    store: Store
+    inbox: Inbox
+    workspace: Workspace
+    factory: Callable[[], TaskFactory]
+    pipeline_of: Callable[[Task], Pipeline]
+    clock: Callable[[], datetime]
+    _looked_at: set[str] = field(default_factory=set)
+    _joining: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+
+    async def submit(self, parent: Task, command: SubmitChildren) -> None:
+        """Make these children tasks, except those that are. Raises SubmissionRefused and OSError."""
+        await asyncio.to_thread(ParentBranch(self.workspace, parent.id).begin)
+        texts = await asyncio.to_thread(self._texts, parent, command.plan)
+        stage = self.pipeline_of(parent).stage(parent.stage)
+        for child in command.children:
+            if self._is_task(child.task):
+                continue
+            text = texts.get(child.plan.key)
+            if text is None:
+                raise SubmissionRefused(f"{parent.display_path(command.plan)} no longer names {child.plan.key}")
+            task = await asyncio.to_thread(self.factory().create_child, parent, stage, child, text, self.clock())
+            try:
+                await self.inbox.submit(TaskSubmitted(at=self.clock(), task=task, by=parent.id))
+            except NoSuchTask:  # the parent ended, or was moved on, meanwhile
+                await asyncio.to_thread(self.files.delete, task.id)
+                return
+        made = tuple(child.task for child in command.children)
+        self.inbox.post(parent.id, ChildrenSubmitted(at=self.clock(), tasks=made))
+
+    async def follow(self, parent: Task, command: FollowChildren) -> None:
+        """Report the children that ended before they were first looked at; `on_decision` reports the others."""
+        new = [name for name in command.tasks if name not in self._looked_at]
+        self._looked_at.update(new)
+        for ended in await asyncio.to_thread(lambda: [self._end(name) for name in new]):
+            if ended is not None:
+                self.inbox.post(parent.id, ended)
+
+    def cancel(self, parent: Task, command: CancelChildren) -> None:
+        """Cancel these children; one that has ended ignores that."""
+        for name in command.tasks:
+            self.inbox.post(name, CancelRequested(at=self.clock(), by=parent.id, reason="its parent does not need it"))
+
+    def on_decision(self, task: Task, event: Event) -> None:
+        """Tell the parent of a task that has ended."""
+        del event
+        if task.parent is not None and task.status.is_final:
+            self.inbox.post(task.parent, end_of(task, task.id, self.clock()))
+
+    async def join(self, child: Task, command: JoinParent) -> None:
+        """Put a child's work on its parent's branch, one child of a parent at a time."""
+        branch = ParentBranch(self.workspace, command.parent)
+        async with self._joining[command.parent]:
+            joined = await asyncio.to_thread(branch.join, child, command.base, command.commit)
+        event: Event
+        if joined.is_home:
+            event = BranchDelivered(at=self.clock(), branch=child.source.branch, commit=command.commit)
+        else:
+            event = BranchReplayed(
+                at=self.clock(), onto=joined.onto, commit=joined.commit, conflicts=joined.conflicts[:MOST_CHILDREN]
+            )
+        self.inbox.post(child.id, event)
+
+    def _texts(self, parent: Task, plan: str) -> dict[str, str]:
+        """Return the text of every child that the plan names, by its key. Raises SubmissionRefused."""
+        content = read_text(Path(parent.folder), plan, LARGEST_PLAN)
+        try:
+            drafts = self.pipeline_of(parent).family.read_children(content or "")
+        except ValueError as error:
+            raise SubmissionRefused(f"{parent.display_path(plan)} cannot be read: {error}") from error
+        return {draft.key: draft.text for draft in drafts}
+
+    def _is_task(self, name: str) -> bool:
+        """Return whether a child was accepted; a crash may have left the files of one that was not."""
+        return self.files.path_of(name, journal.NAME).exists()
+
+    def _end(self, name: str) -> ChildEnded | None:
+        """Return what became of a child that has ended; None while it has not. Blocks."""
+        if not self._is_task(name):
+            return end_of(None, name, self.clock())
+        try:
+            task = self.store.load(name).task
+        except (OSError, StoreError) as error:
+            return ChildEnded(at=self.clock(), task=name, completed=False, reason=str(error))
+        return end_of(task, name, self.clock()) if task.status.is_final else None

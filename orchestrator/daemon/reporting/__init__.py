@@ -1,0 +1,1 @@
+"""What a person reads about a task: its reports, and the summary at its end."""

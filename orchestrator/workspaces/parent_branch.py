@@ -1,0 +1,76 @@
+"""A parent's branch while its children work: what they have put on it so far.
+
+It is the ref `refs/orchestrator/<parent>/joined` in the clone, which children of all ages share. The parent's worktree
+follows when every child has ended. Meanwhile no agent works there.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.core.task.task import Task
+from orchestrator.workspaces.clone import WorkspaceError
+from orchestrator.workspaces.replay import replay
+from orchestrator.workspaces.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """What became of a child's work: `is_home`, so it is on the branch; or it was put on top of `onto` as `commit`, and
+    has to be judged there first; or neither, because of `conflicts`.
+    """
+
+    onto: str
+    commit: str | None
+    conflicts: tuple[str, ...] = ()
+    is_home: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParentBranch:
+    """The branch of the task `parent`; every method blocks and may be repeated."""
+
+    workspace: Workspace
+    parent: str
+
+    @property
+    def _ref(self) -> str:
+        return f"refs/orchestrator/{self.parent}/joined"
+
+    def begin(self) -> None:
+        """Take in what the parent's agents committed before children began to join. Raises WorkspaceError, GitError."""
+        clone = self.workspace.clone_of(self.parent)
+        if clone.ref(self._ref) is None:
+            clone.take_in(self.workspace.worktree(self.parent), self.parent)
+
+    def tip(self) -> str:
+        """Return the newest commit of the branch. Raises WorkspaceError if the parent has none."""
+        clone = self.workspace.clone_of(self.parent)
+        found = clone.ref(self._ref) or clone.ref(f"refs/orchestrator/{self.parent}/head")
+        if found is None:
+            raise WorkspaceError(f"{self.parent} has no branch yet")
+        return found
+
+    def join(self, child: Task, base: str, commit: str) -> Joined:
+        """Put a child's commits on the branch, or its worktree on top of the branch if that has moved on since `base`.
+
+        Two joins of one parent must not run at once. Raises WorkspaceError and GitError.
+        """
+        clone, tip = self.workspace.clone_of(self.parent), self.tip()
+        if clone.git.ask("merge-base", "--is-ancestor", commit, tip) is not None:
+            return Joined(onto=tip, commit=commit, is_home=True)
+        if clone.git.ask("merge-base", "--is-ancestor", tip, commit) is not None:
+            clone.git.run("update-ref", self._ref, commit)
+            return Joined(onto=tip, commit=commit, is_home=True)
+        replayed = replay(clone.git, base, commit, tip)
+        if replayed.commit is not None:
+            source = child.source
+            self.workspace.rebuild(child.id, Path(source.repo), source.branch, replayed.commit)
+        return Joined(onto=tip, commit=replayed.commit, conflicts=replayed.conflicts)
+
+    def bring_home(self, parent: Task) -> None:
+        """Make the parent's worktree follow the branch. Raises WorkspaceError and GitError."""
+        clone = self.workspace.clone_of(self.parent)
+        joined = clone.ref(self._ref)
+        if joined is not None:
+            self.workspace.rebuild(self.parent, Path(parent.source.repo), parent.source.branch, joined)
+            clone.git.run("update-ref", "-d", self._ref)

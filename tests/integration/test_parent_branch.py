@@ -1,0 +1,120 @@
+"""A parent's branch, on which the work of its children comes together, with real git."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.task.task import Task
+from orchestrator.workspaces.clone import WorkspaceError
+from orchestrator.workspaces.parent_branch import Joined, ParentBranch
+from orchestrator.workspaces.workspace import Workspace
+from tests.fakes.repositories import commit, git, repository
+from tests.fakes.tasks import submitted
+
+
+class Family:
+    """A parent P whose children put their commits on its branch."""
+
+    def __init__(self, root: Path) -> None:
+        self.repo = root / "repo"
+        base = repository(self.repo, {"shared.txt": "one\ntwo\nthree\n"})
+        self.workspace = Workspace(root / "data")
+        self.workspace.prepare("P", self.repo, base, "feature/p")
+        self.branch = ParentBranch(self.workspace, "P")
+
+    def task(self, name: str) -> Task:
+        task = submitted()
+        return replace(
+            task, id=name, source=replace(task.source, repo=str(self.repo), branch=f"feature/{name.lower()}")
+        )
+
+    def child(self, name: str) -> str:
+        """Prepare a child's worktree from where its parent's branch is; return that commit."""
+        base = self.branch.tip()
+        self.workspace.prepare(name, self.repo, base, f"feature/{name.lower()}")
+        return base
+
+    def work(self, name: str, files: dict[str, str]) -> str:
+        """Commit something in a task's worktree, and have the daemon see it."""
+        done = commit(self.workspace.worktree(name), files, name)
+        self.workspace.facts(name, done, done)
+        return done
+
+    def join(self, name: str, base: str, done: str) -> Joined:
+        return self.branch.join(self.task(name), base, done)
+
+    def files(self, name: str) -> set[str]:
+        return {path.name for path in self.workspace.worktree(name).iterdir()} - {".git"}
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Family:
+    made = Family(tmp_path)
+    made.branch.begin()
+    return made
+
+
+def test_children_begin_from_what_their_parent_committed_before(tmp_path: Path) -> None:
+    family = Family(tmp_path)
+    first = commit(family.workspace.worktree("P"), {"first.txt": "1\n"})
+    with pytest.raises(WorkspaceError, match="P has no branch yet"):
+        family.branch.tip()
+    family.branch.begin()
+    assert family.child("A") == first
+    assert family.files("A") == {"first.txt", "shared.txt"}
+
+
+def test_the_first_child_moves_the_branch_and_the_next_is_put_on_top_of_it_first(family: Family) -> None:
+    base = family.child("A")
+    assert family.child("B") == base
+    a, b = family.work("A", {"a.txt": "a\n"}), family.work("B", {"b.txt": "b\n"})
+    assert family.join("A", base, a).is_home
+    assert family.join("A", base, a).is_home
+    moved = family.join("B", base, b)
+    assert (moved.is_home, moved.onto, moved.conflicts) == (False, a, ())
+    assert family.files("B") == {"a.txt", "b.txt", "shared.txt"}
+    assert family.join("B", moved.onto, moved.commit or "").is_home
+    assert family.branch.tip() == moved.commit
+
+
+def test_a_replay_that_was_interrupted_is_done_again(family: Family) -> None:
+    base = family.child("A")
+    family.child("B")
+    a, b = family.work("A", {"a.txt": "a\n"}), family.work("B", {"b.txt": "b\n"})
+    family.join("A", base, a)
+    once, again = family.join("B", base, b), family.join("B", base, b)
+    assert once == again
+    assert git(family.workspace.worktree("B"), "rev-parse", "HEAD") == once.commit
+    assert git(family.workspace.worktree("B"), "symbolic-ref", "--short", "HEAD") == "feature/b"
+
+
+def test_conflicts_are_named_and_leave_the_childs_worktree_as_it_is(family: Family) -> None:
+    base = family.child("A")
+    family.child("B")
+    a, b = family.work("A", {"shared.txt": "of A\n"}), family.work("B", {"shared.txt": "of B\n"})
+    family.join("A", base, a)
+    assert family.join("B", base, b) == Joined(onto=a, commit=None, conflicts=("shared.txt",))
+    assert git(family.workspace.worktree("B"), "rev-parse", "HEAD") == b
+
+
+def test_what_a_child_has_not_committed_is_never_overwritten(family: Family) -> None:
+    base = family.child("A")
+    family.child("B")
+    a, b = family.work("A", {"a.txt": "a\n"}), family.work("B", {"b.txt": "b\n"})
+    family.join("A", base, a)
+    (family.workspace.worktree("B") / "notes.txt").write_text("mine\n")
+    with pytest.raises(WorkspaceError, match=r"notes\.txt in .* is not committed"):
+        family.join("B", base, b)
+    assert (family.workspace.worktree("B") / "notes.txt").read_text() == "mine\n"
+
+
+def test_the_parents_worktree_follows_when_its_children_have_ended(family: Family) -> None:
+    base = family.child("A")
+    done = family.work("A", {"a.txt": "a\n"})
+    family.join("A", base, done)
+    assert family.files("P") == {"shared.txt"}
+    for _ in range(2):
+        family.branch.bring_home(family.task("P"))
+        assert family.files("P") == {"a.txt", "shared.txt"}
+        assert git(family.workspace.worktree("P"), "rev-parse", "HEAD") == done
