@@ -1,9 +1,9 @@
 """What GitLab publishes about its REST API, held against what is asked of the stand-ins and what they answer.
 
 tests/data/gitlab_api.json writes down, for the requests that are used, the names and types that GitLab documents:
-`requests` by GitLab's OpenAPI description (19.5), `requests_by_page` by the pages of https://docs.gitlab.com/api/ where
-that description lacks them or was not consulted. GitLab declares no field of an answer as required; so a stand-in may
-leave fields out, but each one it sends must be documented and fit.
+`requests` by GitLab's OpenAPI description (19.5), `requests_by_page`, which are notes, discussions and users, by the
+pages of https://docs.gitlab.com/api/. GitLab declares no field of an answer as required; so a stand-in may leave fields
+out, but each one it sends must be documented and fit.
 
 Three things follow the pages, because the description contradicts the examples there: a list of people is a list and
 not one of them, an access level is a number, and labels to add are text with commas. Premium's `approvals_required` and
