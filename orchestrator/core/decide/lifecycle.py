@@ -159,7 +159,7 @@ def deadline(task: Task, at: datetime) -> datetime:
     """Return when a turn that begins or continues now is out of time: by its own limit, or by the task's hours."""
     left = seconds_left(task.spending.total, task.policy.caps)
     allowed = task.policy.turn_timeout if left is None else min(task.policy.turn_timeout, left)
-    return at + timedelta(seconds=allowed)
+    return at + timedelta(milliseconds=int(1000 * allowed))
 
 
 def cap_reached(task: Task) -> str | None:

@@ -24,11 +24,12 @@ FAMILIES = ("opus", "sonnet", "haiku", "fable")
 def resume_at(resets_at: datetime, at: datetime, margin: float, name: str) -> datetime | None:
     """Return when to resume after a reported reset: `margin` seconds later, or up to twice that.
 
-    `name` spreads tasks that wait for the same reset. None for a reset that has passed or is too far away to be true.
+    `name` spreads tasks that wait for the same reset; by whole milliseconds, as times are stored. None for a reset that
+    has passed or is too far away to be true.
     """
     if not at < resets_at <= at + FARTHEST_RESET:
         return None
-    return resets_at + timedelta(seconds=margin * (1 + crc32(name.encode()) / 2**32))
+    return resets_at + timedelta(milliseconds=int(1000 * margin * (1 + crc32(name.encode()) / 2**32)))
 
 
 def probe_at(at: datetime, hits: int) -> datetime:

@@ -38,6 +38,7 @@ from orchestrator.core.task.usage_limits import (
     resume_at,
     window_of,
 )
+from orchestrator.formats.codec import stamp, time_of
 from tests.fakes.tasks import submitted
 from tests.fakes.world import START
 from tests.unit.playbook import (
@@ -113,7 +114,9 @@ def test_a_reset_that_is_past_or_implausible_is_ignored(seconds: float) -> None:
 
 def test_tasks_that_wait_for_the_same_reset_do_not_all_wake_at_once() -> None:
     resets = START + timedelta(hours=1)
-    assert len({resume_at(resets, START, 30.0, f"LOCAL-{number}") for number in range(20)}) > 15
+    times = {resume_at(resets, START, 30.0, f"LOCAL-{number}") for number in range(20)}
+    assert len(times) > 15
+    assert all(time and time_of(stamp(time)) == time for time in times)
 
 
 def test_without_a_reset_the_delays_between_probes_double_up_to_an_hour() -> None:
