@@ -140,7 +140,7 @@ def test_an_adversarial_text_costs_time_proportional_to_its_length(piece: str) -
             rounds.append(time.process_time() - before)
         return min(rounds)
 
-    assert seconds(TIMES * SHORT) < 3 * TIMES * seconds(SHORT)
+    assert any(seconds(TIMES * SHORT) < 3 * TIMES * seconds(SHORT) for _ in range(5))
 
 
 def adversarial(rule: Rule) -> Iterator[tuple[str, str, str]]:
@@ -166,7 +166,10 @@ def test_no_text_makes_a_rule_take_more_than_linear_time(rule: Rule) -> None:
             deque(rule.spans(content), maxlen=0)
             return time.thread_time() - before
 
-        assert seconds(TIMES * SHORT // 2) < 3 * TIMES * seconds(SHORT // 2) + 0.02, (beginning, piece, end)
+        def is_linear(_: int) -> bool:
+            return seconds(TIMES * SHORT // 2) < 3 * TIMES * seconds(SHORT // 2) + 0.02
+
+        assert any(map(is_linear, range(5))), (beginning, piece, end)  # Python may collect garbage meanwhile
 
 
 @pytest.mark.parametrize(
