@@ -10,6 +10,7 @@ import os
 import stat
 from contextlib import suppress
 from hmac import compare_digest
+from itertools import count
 from pathlib import Path
 from pwd import getpwuid
 
@@ -47,6 +48,12 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> os.
     if durable:
         sync_folder(path.parent)
     return written
+
+
+def free_name(folder: Path, wanted: str) -> str:
+    """Return a name that nothing in the folder has: the wanted one, or else the first of `<wanted>-2`, `-3` …"""
+    names = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
+    return next(name for name in names if not os.path.lexists(folder / name))
 
 
 class NotRegularFile(OSError):

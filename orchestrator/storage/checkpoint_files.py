@@ -42,7 +42,7 @@ def found(folder: Path, number: int) -> Checkpoint:
 def pin(folder: Path, number: int, *, pinned: bool) -> Checkpoint:
     """Keep a checkpoint for good, or no longer than the others. Raises NoSuchCheckpoint and OSError."""
     checkpoint = found(folder, number)
-    whole = _unsealed(_path(folder, number)) or {}
+    whole = read_checkpoint(_path(folder, number)) or {}
     return _put(folder, checkpoint, pinned, {name: whole[name] for name in (BELOW, "state") if name in whole})
 
 
@@ -60,13 +60,15 @@ def _path(folder: Path, number: int) -> Path:
 def _read(path: Path) -> Checkpoint | None:
     """Return a checkpoint without its state; None if the file is missing, damaged, or not a checkpoint."""
     try:
-        document: Json = _unsealed(path, before=BELOW)
+        document: Json = read_checkpoint(path, before=BELOW)
         return from_json(Checkpoint, document)
     except (OSError, TypeError, ValueError):
         return None
 
 
-def _unsealed(path: Path, before: str = "") -> JsonObject | None:
-    """Return what a checkpoint says, also one that an earlier version sealed without a key."""
+def read_checkpoint(path: Path, before: str = "") -> JsonObject | None:
+    """Return what a checkpoint's file says, also one that an earlier version sealed without a key; with `before`, only
+    the part above that key. None if it is missing or damaged.
+    """
     content = read_file(path) or b""
     return unsealed(content, before=before, key=seal_key(path.parent.parent)) or unsealed(content, before=before)

@@ -8,7 +8,6 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -17,7 +16,7 @@ import orjson
 from orchestrator.core.events.events import Event, TaskSubmitted
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json, JsonObject, stamp, to_json
-from orchestrator.formats.files import parsed, read_file, unsealed, write_atomically
+from orchestrator.formats.files import free_name, parsed, read_file, unsealed, write_atomically
 from orchestrator.formats.patch import Operation, applied
 from orchestrator.formats.signing import signing_key
 from orchestrator.redaction.display import escape_text
@@ -208,9 +207,7 @@ def mend(folder: Path, found: Replayed, line: JsonObject) -> tuple[str | None, i
     whole, rest = content[: found.end], content[found.end :]
     kept_as = None
     if rest:
-        first = f"{NAME}.damaged-{found.seq}"
-        names = (first if number == 1 else f"{first}-{number}" for number in count(1))
-        kept_as = next(name for name in names if not os.path.lexists(folder / name))
+        kept_as = free_name(folder, f"{NAME}.damaged-{found.seq}")
         write_atomically(folder / kept_as, rest)
     if found.is_short:
         whole += orjson.dumps(line) + b"\n"

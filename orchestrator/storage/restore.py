@@ -20,12 +20,13 @@ from orchestrator.core.task.task import Source, Task, Timing
 from orchestrator.core.task.ticket import Ticket
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject, stamp
-from orchestrator.formats.files import read_file, sealed, unsealed, write_atomically
-from orchestrator.storage.journal import NAME, checkpoints, recovered_line, seal_key, whole_lines
+from orchestrator.formats.files import write_atomically
+from orchestrator.storage.checkpoint_files import read_checkpoint
+from orchestrator.storage.journal import NAME, checkpoints, recovered_line, whole_lines
 from orchestrator.storage.records import StoreError
 from orchestrator.storage.state_document import from_document, to_document
-from orchestrator.storage.state_file import BELOW, FutureFile, state_of
 from orchestrator.storage.state_file import NAME as STATE
+from orchestrator.storage.state_file import FutureFile, sealed_state, state_of
 from orchestrator.storage.store import FolderStore
 
 
@@ -104,9 +105,7 @@ def _write_anew(folder: Path, before: bytes, document: JsonObject, at: datetime)
     lost = () if before else (NAME, STATE)
     aside = tuple(name for name in (set_aside(folder / lost_name) for lost_name in lost) if name)
     write_atomically(folder / NAME, content)
-    write_atomically(
-        folder / STATE, sealed({**document, "journal_bytes": len(content)}, below=BELOW, key=seal_key(folder))
-    )
+    write_atomically(folder / STATE, sealed_state(folder, document, len(content)))
     return aside
 
 
@@ -127,8 +126,7 @@ def _states(folder: Path) -> Iterator[tuple[str, JsonObject]]:
     with suppress(StoreError, OSError):
         yield NAME, whole_lines(folder)
     for path in checkpoints(folder):
-        content = read_file(path) or b""
-        kept = unsealed(content, key=seal_key(folder)) or unsealed(content)  # the latter by earlier versions
+        kept = read_checkpoint(path)
         if kept is not None and isinstance(kept.get("state"), dict):
             yield f"{path.parent.name}/{path.name}", cast(JsonObject, kept["state"])
 

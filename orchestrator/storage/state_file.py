@@ -4,12 +4,12 @@ It is replaced by rename without waiting for the disk, and the write may fail: t
 """
 
 import os
-from itertools import count
 from pathlib import Path
 from typing import cast
 
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import (
+    free_name,
     parsed,
     read_beginning,
     read_file,
@@ -51,7 +51,7 @@ class StateFile:
 
     def replace(self, document: JsonObject, journal_bytes: int) -> None:
         """Write the file. Raises OSError; then the old one stays."""
-        content = sealed({**document, "journal_bytes": journal_bytes}, below=BELOW, key=seal_key(self._folder))
+        content = sealed_state(self._folder, document, journal_bytes)
         if content == self._written and self.is_ours():
             return
         written = write_atomically(self._path, content, durable=False)
@@ -71,6 +71,11 @@ class StateFile:
         kept_as = set_aside(self._folder, seq)
         changed = changes(parsed(self._written) or {}, parsed(content or b""))
         return [ForeignEdit(task_id=self._folder.name, kept_as=kept_as, changed=changed)]
+
+
+def sealed_state(folder: Path, document: JsonObject, journal_bytes: int) -> bytes:
+    """Return a task's state as its state.json holds it. Raises OSError."""
+    return sealed({**document, "journal_bytes": journal_bytes}, below=BELOW, key=seal_key(folder))
 
 
 def state_of(folder: Path) -> tuple[JsonObject | None, int, bool]:
@@ -135,8 +140,7 @@ def renew_seal(folder: Path) -> None:
         return
     covered = cast(int, document.pop("journal_bytes"))
     if agrees(folder, document, covered):
-        content = sealed({**document, "journal_bytes": covered}, below=BELOW, key=seal_key(folder))
-        write_atomically(folder / NAME, content, durable=False)
+        write_atomically(folder / NAME, sealed_state(folder, document, covered), durable=False)
 
 
 def top_of(folder: str) -> JsonObject | None:
@@ -156,9 +160,7 @@ def top_of(folder: str) -> JsonObject | None:
 
 def set_aside(folder: Path, seq: int) -> str:
     """Rename the present state.json to a name that is free, and return that name."""
-    first = f"{NAME}.foreign-{seq}"
-    names = (first if number == 1 else f"{first}-{number}" for number in count(1))
-    kept_as = next(name for name in names if not os.path.lexists(folder / name))
+    kept_as = free_name(folder, f"{NAME}.foreign-{seq}")
     (folder / NAME).replace(folder / kept_as)
     return kept_as
 

@@ -31,7 +31,7 @@ _WAITING: Mapping[RequestKind, tuple[AgentStatus, PauseReason]] = MappingProxyTy
     }
 )
 _FOR_CHILDREN = (AgentStatus.WAITING_DEPENDENCY, PauseReason.CHILDREN)
-_OF_TASK = frozenset({PauseReason.QUESTION, PauseReason.DEPENDENCY, PauseReason.REVIEW, PauseReason.CHILDREN, None})
+_OF_TASK = frozenset({*(by for _, by in (*_WAITING.values(), _FOR_CHILDREN)), None})
 """The reasons to be paused that are the task's own: what it asked, its children, and the lack of a slot."""
 _ASKED = MappingProxyType(
     {
