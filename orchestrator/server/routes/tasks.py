@@ -7,11 +7,11 @@ from fastapi import APIRouter, Query, Response, status
 from orchestrator.daemon.services.tasks import TaskQuery
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.server.idempotency import KeyedRoute
-from orchestrator.server.rendering import task_lines, task_view
+from orchestrator.server.rendering import agent_state_view, task_lines, task_view
 from orchestrator.server.routes.dependencies import By, TheService
 from orchestrator.server.schemas.base import compose_view
 from orchestrator.server.schemas.task_input import ChangeBody, ImportBody, SubmissionBody, TaskFilter
-from orchestrator.server.schemas.tasks import TaskPage, TaskView, WhyView
+from orchestrator.server.schemas.tasks import AgentStateView, TaskPage, TaskView, WhyView
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"], route_class=KeyedRoute)
 
@@ -44,6 +44,12 @@ async def take_over(body: ImportBody, response: Response, service: TheService, b
 async def task(name: str, service: TheService) -> TaskView:
     """Show one task, whole."""
     return task_view(await service.tasks.find(name), service.redact)
+
+
+@router.get("/{name}/agent")
+async def agent(name: str, service: TheService) -> AgentStateView:
+    """Show what the task's agent is doing."""
+    return agent_state_view(await service.progress.agent(name), service.redact)
 
 
 @router.get("/{name}/why")
