@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.callers import AccessControl
+from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
 from orchestrator.daemon.services.bulk import BulkService
 from orchestrator.daemon.services.checkpoints import CheckpointService
@@ -79,6 +80,7 @@ class Service:
     events: EventService
     status: StatusService
     progress: ProgressService
+    archives: ArchiveService
 
 
 def build_service(parts: ServiceParts) -> Service:
@@ -135,6 +137,7 @@ def build_service(parts: ServiceParts) -> Service:
             clock=clock,
         ),
         progress=ProgressService(index=index, settings=parts.settings),
+        archives=ArchiveService(index=index, files=store.files, workspace=parts.workspace, redact=redact),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import IO, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -133,6 +133,15 @@ class Client:
     def transcript(self, name: str, attempt: int, offset: int = 0, *, raw: bool = False) -> TranscriptPage:
         """Return what an agent said and did from an offset on."""
         return self._get(TranscriptPage, f"{_path(name)}/agents/{attempt}/transcript", {"offset": offset, "raw": raw})
+
+    def deliverables(self, name: str, into: IO[bytes]) -> None:
+        """Write a ZIP archive of what the task made into an open file."""
+        with self._reached(), self._http.stream("GET", f"{_path(name)}/deliverables", timeout=READ_TIMEOUT) as response:
+            if response.is_error:
+                response.read()
+                raise _refusal(response)
+            for piece in response.iter_bytes():
+                into.write(piece)
 
     def checkpoints(self, name: str) -> CheckpointList:
         """Return every checkpoint of a task, newest first."""
