@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
@@ -48,6 +49,8 @@ from orchestrator.workspaces.repository import inspect_repository, require_writa
 
 LONGEST_TITLE = 200
 TICKET_FILE, PARSED_FILE, PIPELINE_FILE = "ticket.json", "ticket-parsed.json", "pipeline.toml"
+CHANGED_PIPELINE_FILE = "pipeline-changed.toml"
+"""The pipeline that a draft was changed to, until it is the accepted one."""
 KEPT_PIPELINES, KEPT_TEXTS = 1024, 64
 """Pipelines of tasks that are cached, and those among them that differ; with more live tasks, files are read again."""
 
@@ -112,11 +115,42 @@ class TaskFactory:
 
         Raises SubmissionRefused, RepositoryError, and what resolving checks and the preflight raise.
         """
+        made = self._make(submission, requirement, now)
+        task_id, key = self._new_id(made.task.ticket.key or None, now)
+        task = self._named(made, task_id, key)
+        try:
+            self._write_files(task, made.taken, made.pipeline)
+        except BaseException:
+            self.files.delete(task_id)
+            raise
+        return task
+
+    def change(self, draft: Task, submission: Submission, requirement: Requirement, now: datetime) -> Task:
+        """Return a draft made anew under its id, with its ticket written. Blocks. Raises what `create` raises.
+
+        Until `settle` is called, its pipeline stands beside the accepted one: either may be the right one.
+        """
+        made = self._make(submission, requirement, now)
+        self.settle(draft)
+        task = self._named(made, draft.id, draft.ticket.key)
+        task = replace(task, timing=draft.timing, policy=replace(task.policy, caps=draft.policy.caps))
+        self.files.write(task.id, CHANGED_PIPELINE_FILE, made.pipeline.text.encode())
+        self._write_ticket(task, made.taken)
+        return task
+
+    def settle(self, draft: Task) -> None:
+        """Write the accepted pipeline of a draft to its place. Blocks."""
+        accepted = accepted_pipeline(self.files, draft.id, draft.pipeline_digest).text.encode()
+        if self.files.read(draft.id, PIPELINE_FILE) != accepted:
+            self.files.write(draft.id, PIPELINE_FILE, accepted)
+
+    def _make(self, submission: Submission, requirement: Requirement, now: datetime) -> "_Made":
+        """Return a task that has no id yet, and writes nothing."""
         given = submission.type or requirement.type
         kind = given or TicketType.FEATURE
         pipeline, ticket = self._pipeline(submission.pipeline, kind), _ticket_key(submission, requirement)
         found = self.preflight(pipeline)
-        taken = self._redacted(replace(requirement, title=_title(submission, requirement), type=given))
+        taken = self._redacted(replace(requirement, title=title_of(submission.title, requirement), type=given))
         repository = inspect_repository(submission.repo, submission.base)
         git = repository.git
         if any(stage.work.publishes and stage.publish is not Publish.REPORT for stage in pipeline.stages.values()):
@@ -124,13 +158,16 @@ class TaskFactory:
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
         if objection := self.objection(pipeline, checks):
             raise SubmissionRefused(f"{objection}; see `orchestrator help security`, or allow the network")
-        task_id, key = self._new_id(ticket, now)
         task = Task(
-            id=task_id,
+            id="",
             title=taken.requirement.title,
-            folder=str(self.files.path_of(task_id)),
+            folder="",
             ticket=Ticket(
-                key=key, type=kind, source=requirement.source, sensitive_check=taken.check(now), preflight=found
+                key=ticket or "",
+                type=kind,
+                source=requirement.source,
+                sensitive_check=taken.check(now),
+                preflight=found,
             ),
             pipeline=pipeline.name,
             pipeline_digest=digest_of(pipeline),
@@ -138,7 +175,7 @@ class TaskFactory:
                 repo=str(repository.path),
                 base_branch=repository.base,
                 base_commit=repository.base_commit,
-                branch=_branch(pipeline, key, task_id, kind),
+                branch="",
             ),
             timing=Timing(created_at=now),
             updated_at=now,
@@ -152,12 +189,18 @@ class TaskFactory:
             status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
             retry_of=submission.retry_of,
         )
-        try:
-            self._write_files(task, taken, pipeline)
-        except BaseException:
-            self.files.delete(task_id)
-            raise
-        return task
+        return _Made(task, taken, pipeline)
+
+    def _named(self, made: "_Made", task_id: str, key: str) -> Task:
+        """Return the task under its id, with the names that follow from it."""
+        branch = _branch(made.pipeline, key, task_id, made.task.ticket.type)
+        return replace(
+            made.task,
+            id=task_id,
+            folder=str(self.files.path_of(task_id)),
+            ticket=replace(made.task.ticket, key=key),
+            source=replace(made.task.source, branch=branch),
+        )
 
     def create_child(self, parent: Task, stage: Stage, child: Child, text: str, now: datetime) -> Task:
         """Return the task of a child with this text, with its folder written. It has its parent's checks. Blocks.
@@ -249,11 +292,22 @@ class TaskFactory:
 
     def _write_files(self, task: Task, taken: RedactedTicket, pipeline: Pipeline) -> None:
         """Write what the task starts from: its ticket, whole and in parts, and its pipeline."""
+        self._write_ticket(task, taken)
+        self.files.write(task.id, PIPELINE_FILE, pipeline.text.encode())
+
+    def _write_ticket(self, task: Task, taken: RedactedTicket) -> None:
         requirement = taken.requirement
         parts = document(parse_template(requirement.text, task.title, requirement.type), task.title)
         self.files.write(task.id, TICKET_FILE, _json(ticket_document(task, taken)))
         self.files.write(task.id, PARSED_FILE, _json(parts))
-        self.files.write(task.id, PIPELINE_FILE, pipeline.text.encode())
+
+
+class _Made(NamedTuple):
+    """A task without an id, its ticket as it may be passed on, and its pipeline."""
+
+    task: Task
+    taken: RedactedTicket
+    pipeline: Pipeline
 
 
 @lru_cache(maxsize=KEPT_PIPELINES)
@@ -264,6 +318,8 @@ def accepted_pipeline(files: TaskFiles, task_id: str, digest: str) -> Pipeline:
     """
     path = files.path_of(task_id, PIPELINE_FILE)
     text = read_declared(path)
+    if digest and _digest(text) != digest:
+        text = files.read_text(task_id, CHANGED_PIPELINE_FILE)
     if digest and _digest(text) != digest:
         raise definition_error(path, "this is not the pipeline that was accepted with the ticket; restore the file")
     try:
@@ -299,9 +355,9 @@ def _autonomy(requirement: Requirement) -> Autonomy:
     return Autonomy.AUTO if requirement.tracker is None else Autonomy.INTERACTIVE
 
 
-def _title(submission: Submission, requirement: Requirement) -> str:
+def title_of(given: str, requirement: Requirement) -> str:
     """Return the title given by the submission or the ticket, or the first line that is not just punctuation."""
-    text = submission.title or requirement.title or requirement.text
+    text = given or requirement.title or requirement.text
     lines = (line.lstrip("# ").strip() for line in text.splitlines())
     words = " ".join(next((line for line in lines if line.strip("-=*_ ")), "untitled").split())
     return words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…"

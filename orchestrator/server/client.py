@@ -30,7 +30,7 @@ from orchestrator.server.schemas.daemon import StatusView
 from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
 from orchestrator.server.schemas.limits import LimitsView
 from orchestrator.server.schemas.records import AttemptList, TranscriptPage
-from orchestrator.server.schemas.task_input import CapsBody, ChangeBody, ImportBody, SubmissionBody, TaskFilter
+from orchestrator.server.schemas.task_input import ChangeBody, ImportBody, SubmissionBody, TaskFilter
 from orchestrator.server.schemas.tasks import ManyView, ProblemView, TaskPage, TaskView, WhyView
 from orchestrator.server.schemas.user_requests import (
     AnswerBody,
@@ -191,9 +191,9 @@ class Client:
         """Do something with all tasks: pause, resume or drain."""
         return _view(ManyView, self._sent("POST", f"/api/{action}"))
 
-    def change_caps(self, name: str, caps: CapsBody) -> TaskView:
-        """Change the caps of a task; those that are not named stay."""
-        content = ChangeBody(caps=caps).model_dump_json(by_alias=True, exclude_unset=True).encode()
+    def change(self, name: str, body: ChangeBody) -> TaskView:
+        """Change what the body names."""
+        content = body.model_dump_json(by_alias=True, exclude_unset=True).encode()
         headers = {"Content-Type": "application/json"}
         return _view(TaskView, self._sent("PATCH", _path(name), content=content, headers=headers))
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 import orjson
 
-from orchestrator.core.events.events import Event, TaskSubmitted
+from orchestrator.core.events.events import DraftChanged, Event, TaskSubmitted
 from orchestrator.core.task.progress import deliverables
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json, JsonObject, stamp, to_json
@@ -322,8 +322,8 @@ def _is_later(raw: bytes, task_id: str, document: JsonObject) -> bool:
 
 
 def _event_json(event: Event) -> Json:
-    """Return the whole event; a submitted task is left out, because the change contains it."""
-    if isinstance(event, TaskSubmitted):
+    """Return the whole event; a submitted or changed task is left out, because the change contains it."""
+    if isinstance(event, TaskSubmitted | DraftChanged):
         return {"at": stamp(event.at), "by": event.by}
     return to_json(event)
 

@@ -62,8 +62,15 @@ async def why(name: str, service: TheService) -> WhyView:
 
 @router.patch("/{name}")
 async def change(name: str, service: TheService, by: By, body: ChangeBody) -> TaskView:
-    """Change the task's priority and caps; one that the old caps paused resumes if the new ones allow it."""
+    """Change the task's priority and caps; one that the old caps paused resumes if the new ones allow it.
+
+    While the task is a draft, every other field of its submission may be changed too.
+    """
     caps = None if body.caps is None else body.caps.model_dump(exclude_unset=True)
+    if changes := body.draft_changes:
+        name = (await service.submissions.change(name, changes, by)).id
+        if caps is None and body.priority is None:
+            return task_view(await service.tasks.find(name), service.redact)
     return task_view(await service.tasks.change(name, body.priority, caps, by), service.redact)
 
 
