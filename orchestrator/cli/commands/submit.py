@@ -125,15 +125,9 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
     With --wait, the exit code is 0 if the task was completed, and 1 otherwise.
     """
-    if draft and wait:
-        raise UsageError(
-            "a draft does not start; submit it later with `orchestrator submit --task ID`, then with --wait"
-        )
-    named = _named(context)
-    if task is not None and (fixed := sorted(named & NOT_OF_A_DRAFT)):
-        raise UsageError(f"--{fixed[0]} of a draft cannot be changed; leave it out, or submit a new ticket")
+    _refuse_for_drafts(context, draft=draft, task=task, wait=wait)
     given = {
-        "text": _ticket(text, file) if task is None or {"text", "file"} & named else None,
+        "text": _ticket(text, file) if task is None or text or file else None,
         "repo": repo.expanduser().absolute(),
         "title": title,
         "pipeline": pipeline,
@@ -172,10 +166,16 @@ def import_(
     _submit(context, lambda client: client.take_over(body, uuid4().hex), wait=False, json=json)
 
 
-def _named(context: typer.Context) -> set[str]:
-    """Return the names of the options that stand on the command line."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+def _refuse_for_drafts(context: typer.Context, *, draft: bool, task: str | None, wait: bool) -> None:
+    """Raise UsageError if an option is given that a draft cannot take."""
+    if draft and wait:
+        raise UsageError(
+            "a draft does not start; submit it later with `orchestrator submit --task ID`, then with --wait"
+        )
+    sources = {name: context.get_parameter_source(name) for name in NOT_OF_A_DRAFT if task is not None}
+    fixed = next((name for name, source in sorted(sources.items()) if source and source.name == "COMMANDLINE"), None)
+    if fixed is not None:
+        raise UsageError(f"--{fixed} of a draft cannot be changed; leave it out, or submit a new ticket")
 
 
 def _change(task: str, changes: Mapping[str, object], client: Client, *, stays: bool) -> TaskView:

@@ -38,7 +38,8 @@ class StageFacts(StrEnum):
 class StageRecord:
     """The progress of a stage; `visits` counts how often it was entered, `digest` identifies its last results.
 
-    `facts` says which facts of the task state.json shows in it, `phase` is the number of its phase, if it has one.
+    `facts` says which facts of the task state.json shows in it, `way` is the stage that its choices lead to, `phase`
+    the number of its phase, if it has one.
     """
 
     status: StageStatus = StageStatus.PENDING
@@ -48,6 +49,7 @@ class StageRecord:
     visits: int = 0
     digest: str = ""
     facts: StageFacts | None = None
+    way: str = ""
     phase: int | None = None
 
 

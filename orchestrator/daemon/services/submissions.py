@@ -1,8 +1,8 @@
 """Submitting: a ticket is fetched if only its name was given, made into a task, and handed to the supervisor."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -11,6 +11,7 @@ from typing import Any
 
 from orchestrator.core.decide import machine, transitions
 from orchestrator.core.events.events import DraftChanged, TaskSubmitted
+from orchestrator.core.family.family import begin_as_submitted
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.ticket import LOCAL
 from orchestrator.daemon.offline_state import LiveWorkspace, NoWorkspace, StandaloneWorkspace
@@ -30,6 +31,7 @@ from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.families.tickets.standalone_state import UnreadableState
 from orchestrator.pipelines.families.tickets.takeover import continued
+from orchestrator.storage.records import TaskSummary
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.evaluation.resolve import SUBMITTER
@@ -56,6 +58,7 @@ class SubmissionService:
     inbox: Inbox
     clock: Callable[[], datetime]
     one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _one_name: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def submit(self, submission: Submission, after: Sequence[str], by: str) -> Task:
         """Create a task and return it; `after` names tasks that must complete first.
@@ -66,8 +69,28 @@ class SubmissionService:
         predecessors = tuple([await self.index.find_id(name) for name in after])
         requirement = await self.trackers.requirement(submission.text)
         submission = replace(submission, after=predecessors)
-        task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
-        return await self._accept(task, submission, requirement, by)
+        async with self._naming(submission) as keys:
+            submission = replace(submission, keys=keys)
+            task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
+            return await self._accept(task, submission, requirement, by)
+
+    @asynccontextmanager
+    async def _naming(self, submission: Submission) -> AsyncGenerator[tuple[str, ...]]:
+        """Give the ticket keys of the repository's tasks where a family chooses the key, and keep other submissions
+        waiting meanwhile, so that no two get the same.
+        """
+        pipeline = self.factory.pipelines().get(submission.pipeline or "")
+        if pipeline is None or pipeline.family.begin is begin_as_submitted:
+            yield ()
+            return
+        async with self._one_name:
+            yield tuple(
+                [
+                    one.ticket if isinstance(one, TaskSummary) else one.ticket.key
+                    for one in await self.index.all_tasks()
+                    if Path(one.repo if isinstance(one, TaskSummary) else one.source.repo) == submission.repo
+                ]
+            )
 
     async def repeat(self, failed: Task, by: str) -> Task:
         """Create a task with the ticket and the options of a failed one and return it.
@@ -99,25 +122,28 @@ class SubmissionService:
         after = before
         if text := changes.get("text") or (draft.ticket.source != LOCAL and before.url):
             after = await self.trackers.requirement(text)
-        async with self.one_at_a_time:
-            draft = self.supervisor.tasks.get(draft.id, draft)
-            transitions.require("change", draft)
-            changed = await asyncio.to_thread(self._changed, draft, changes, before, after)
+        wanted = self._changed(draft, changes, before)
+        async with self._naming(wanted) as keys, self.one_at_a_time:
+            transitions.require("change", self.supervisor.tasks.get(draft.id, draft))
+            wanted = replace(wanted, keys=tuple(key for key in keys if key != draft.ticket.key))
+            changed = await asyncio.to_thread(self._made_anew, draft, wanted, after)
             event = DraftChanged(at=self.clock(), task=changed, by=by)
             now = await self.inbox.request(draft.id, event)
             await asyncio.to_thread(self.factory.settle, now)
         return now
 
-    def _changed(self, draft: Task, changes: Mapping[str, Any], before: Requirement, after: Requirement) -> Task:
-        """Return the draft at its beginning with the requirement `after`, its files written. Blocks."""
-        submission = replace(_submission_of(draft), after=draft.schedule.after, at=draft.schedule.start_at, draft=True)
-        if draft.title == title_of("", replace(before, title="")):
-            submission = replace(submission, title="")
-            after = replace(after, title="") if after is before else after
+    def _changed(self, draft: Task, changes: Mapping[str, Any], before: Requirement) -> Submission:
+        """Return the submission that a draft was made from, changed."""
+        wanted = replace(_submission_of(draft), after=draft.schedule.after, at=draft.schedule.start_at, draft=True)
+        if "text" in changes and draft.title == title_of("", replace(before, title="")):
+            wanted = replace(wanted, title="")
         if "type" in changes and draft.pipeline == variant_of(draft.ticket.type).value:
-            submission = replace(submission, pipeline=None)
-        submission = replace(submission, **changes)
-        changed = self.factory.change(draft, submission, after, self.clock())
+            wanted = replace(wanted, pipeline=None)
+        return replace(wanted, **changes)
+
+    def _made_anew(self, draft: Task, wanted: Submission, requirement: Requirement) -> Task:
+        """Return the draft as it would begin if this were submitted, with its files written. Blocks."""
+        changed = self.factory.change(draft, wanted, requirement, self.clock())
         pipeline = self.factory.pipelines()[changed.pipeline]
         begun, _ = machine.begin(pipeline, TaskSubmitted(at=self.clock(), task=self.with_forge(changed), by=""))
         return begun
