@@ -138,7 +138,8 @@ def in_present_words(view: Json) -> Json:
     now = {names.get(name, name): value for name, value in view.items()}
     now["closing"] = now["closing"] and reworded(now["closing"]).replace("ID", view["id"])
     retry = ["retry"] if view["status"] == "failed" else []
-    return {**now, "parent": None, "children": [], "retryOf": None, "allowed": [*retry, *view["allowed"]]}
+    new = {"parent": None, "children": [], "retryOf": None, "spentByAll": view["spent"]}
+    return {**now, **new, "allowed": [*retry, *view["allowed"]]}
 
 
 def with_new_fields(document: Json) -> Json:
@@ -162,6 +163,7 @@ def with_new_fields(document: Json) -> Json:
         "retry_of": None,
         "run": run and {**run, "holder": ""},
         "agent": {**agent, "setbacks": setbacks, "turn": turn},
+        "spending": {**document["spending"], "by_children": {"usd": 0.0, "tokens": 0, "turns": 0, "seconds": 0.0}},
     }
 
 

@@ -111,6 +111,11 @@ def read_children(text: str) -> tuple[ChildDraft, ...]:
         ) from error
 
 
+def parent_id(child: str) -> str:
+    """Return the id of the task whose child has this id; empty if it is nobody's child."""
+    return child.rpartition(".")[0]
+
+
 def problems_of(plans: Sequence[ChildPlan]) -> tuple[str, ...]:
     """Return why these children cannot be made, in words for an agent: malformed keys, keys used twice or unknown, and
     circles.

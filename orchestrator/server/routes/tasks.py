@@ -43,7 +43,8 @@ async def take_over(body: ImportBody, response: Response, service: TheService, b
 @router.get("/{name}")
 async def task(name: str, service: TheService) -> TaskView:
     """Show one task, whole."""
-    return task_view(await service.tasks.find(name), service.redact)
+    found = await service.tasks.find(name)
+    return task_view(found, service.redact, service.tasks.spent_by_all(found))
 
 
 @router.get("/{name}/why")
@@ -58,7 +59,8 @@ async def why(name: str, service: TheService) -> WhyView:
 async def change(name: str, service: TheService, by: By, body: ChangeBody) -> TaskView:
     """Change the task's priority and caps; one that the old caps paused resumes if the new ones allow it."""
     caps = None if body.caps is None else body.caps.model_dump(exclude_unset=True)
-    return task_view(await service.tasks.change(name, body.priority, caps, by), service.redact)
+    changed = await service.tasks.change(name, body.priority, caps, by)
+    return task_view(changed, service.redact, service.tasks.spent_by_all(changed))
 
 
 @router.post("/{name}/submit")
