@@ -143,6 +143,12 @@ COMMANDS = {
         "orchestrator state get work/ABC-12",
         "For programs",
     ),
+    "plugin": Entry(
+        "plugin.plugin",
+        "Install commands for Claude Code sessions.",
+        "orchestrator plugin install",
+        "For programs",
+    ),
     "schema": Entry(
         "commands.definitions", "Print a JSON Schema for editors.", "orchestrator schema state", "For programs"
     ),
