@@ -14,7 +14,7 @@ from rich.text import Text
 
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.schemas.tasks import CapsView, SpentView
+from orchestrator.server.schemas.tasks import CapsView, SpentView, TaskView
 
 PIPE_WIDTH = 10_000
 """Characters; no table is wider."""
@@ -138,6 +138,12 @@ def status_text(status: TaskStatus, *, paused: bool = False, blocked_by: PauseRe
     if not paused or status.is_final:
         return Text(status.value, style=COLOURS.get(status, ""))
     return Text(WAITS_FOR[blocked_by], style="bold magenta" if blocked_by in FOR_YOU else "yellow")
+
+
+def budget_of(task: TaskView) -> str:
+    """Return how much of each cap of a task is used, its children included, "" without caps."""
+    text = budget_text(task.caps, task.spent_by_all)
+    return f"{text}, with its children" if text and task.children else text
 
 
 def budget_text(caps: CapsView, spent: SpentView) -> str:

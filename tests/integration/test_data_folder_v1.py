@@ -32,6 +32,7 @@ from tests.fakes.recorded import Recorded, parts, recorded
 from tests.fakes.repositories import git
 
 redact = bundled_redactor().masked
+NO_PHASES = {"currentPhase": None, "totalPhases": None}
 RETRY = "orchestrator retry ID, which makes a new task of it"
 
 
@@ -137,8 +138,9 @@ def in_present_words(view: Json) -> Json:
     names = {"owed": "nextAction", "wanted": "requestedChanges", "asks": "requests"}
     now = {names.get(name, name): value for name, value in view.items()}
     now["closing"] = now["closing"] and reworded(now["closing"]).replace("ID", view["id"])
-    retry = ["retry"] if view["status"] == "failed" else []
-    return {**now, "parent": None, "children": [], "retryOf": None, "allowed": [*retry, *view["allowed"]]}
+    first = {"failed": ["retry"], "draft": ["change"]}.get(view["status"], [])
+    new = {"parent": None, "children": [], "retryOf": None, "spentByAll": view["spent"], **NO_PHASES}
+    return {**now, **new, "allowed": [*first, *view["allowed"]]}
 
 
 def with_new_fields(document: Json) -> Json:
@@ -147,6 +149,7 @@ def with_new_fields(document: Json) -> Json:
     setbacks, turn = {**agent["setbacks"], "losses": 0}, {**agent["turn"], "usd": 0.0, "tool": "", "tool_since": None}
     states = {name: {**record} for name, record in document["states"].items()}
     for record in states.values():
+        record["phase"] = None
         if "result_details" in record:
             new = {"details": "", "modified_files": []}
             record["result_details"] = {name: {**one, **new} for name, one in record["result_details"].items()}
@@ -163,6 +166,7 @@ def with_new_fields(document: Json) -> Json:
         "retry_of": None,
         "run": run and {**run, "holder": ""},
         "agent": {**agent, "setbacks": setbacks, "turn": turn},
+        "spending": {**document["spending"], "by_children": {"usd": 0.0, "tokens": 0, "turns": 0, "seconds": 0.0}},
     }
 
 

@@ -66,6 +66,10 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
         ("data", found.data_dir),
         ("isolation", found.isolation),
+        *(
+            (f"budget of {one.parent}", f"{budget_text(one.caps, one.spent)}, with its children")
+            for one in found.budgets
+        ),
     ]
 
 

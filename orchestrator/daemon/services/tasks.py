@@ -23,6 +23,7 @@ from orchestrator.core.events.events import (
 )
 from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.daemon.services.recovery import RecoveryService
 from orchestrator.daemon.services.submissions import SubmissionService
@@ -95,13 +96,20 @@ class TaskService:
         """Return one task."""
         return await self.index.find(name)
 
+    def spent_by_all(self, task: Task) -> Spending:
+        """Return what a task and all its children have used."""
+        return self.supervisor.spent_by_all(task)
+
     async def why(self, name: str) -> tuple[Task, Why]:
         """Return a task, and what keeps it where it is."""
         task = await self.index.find(name)
         return task, self.supervisor.why(task)
 
     async def change(self, name: str, priority: Priority | None, caps: Mapping[str, Any] | None, by: str) -> Task:
-        """Change a task's priority, its caps, or both; of the caps those that are named, None removes one."""
+        """Change a task's priority, its caps, or both; of the caps those that are named, None removes one.
+
+        What else a submission has is changed by `submissions.change`, while the task is a draft.
+        """
         task = await self.index.find(name)
         now = self.supervisor.tasks.get(task.id)
         if now is None:
@@ -117,8 +125,9 @@ class TaskService:
 
     async def submit_draft(self, name: str, by: str) -> Task:
         """Submit a draft; no error if it is already submitted."""
-        event = DraftSubmitted(at=self.clock(), by=by)
-        return await self._request(name, "submit", event, lambda now: now.status is TaskStatus.PENDING)
+        async with self.submissions.one_at_a_time:  # not between the two writes of a change
+            event = DraftSubmitted(at=self.clock(), by=by)
+            return await self._request(name, "submit", event, lambda now: now.status is TaskStatus.PENDING)
 
     async def retry(self, name: str, by: str) -> Task:
         """Try the stage of a blocked task again, with all retries restored; return a new task for a failed one."""
