@@ -153,7 +153,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         running=running,
         workspace=base.workspace,
         checkpoints=checkpoints,
-        gates=Gates(base.workspace, base.secrets.secrets),
+        gates=Gates(base.workspace, base.secrets.secrets, running.last_message),
         publisher=publisher,
         children=_child_tasks(base, running),
         timers=timers,

@@ -58,7 +58,7 @@ from orchestrator.redaction.rules import Redactor, Result, Scan
 from orchestrator.storage.journal import NAME as JOURNAL
 from orchestrator.storage.state_document import shown_failure, to_document
 from orchestrator.storage.store import FolderStore
-from orchestrator.workspaces.evaluation.gates import seen_in, seen_of
+from orchestrator.workspaces.evaluation.artifact_facts import seen_in, seen_of
 from orchestrator.workspaces.git import Git, GitError
 from orchestrator.workspaces.workspace import Workspace
 
@@ -164,7 +164,7 @@ class StandaloneWorkspace:
         """Return where work continues. Raises NoWorkspace and UnreadableState."""
         _, pipeline, task = self._read()
         evidence = seen_in(self.folder)
-        if pipeline.stage(task.stage).work.commits:
+        if pipeline.stage(task.stage).shows_branch:
             with suppress(GitError):
                 evidence = replace(evidence, dirty=_uncommitted(self.folder))
         return resume_point(pipeline, task, evidence, self.now())
@@ -177,7 +177,7 @@ class StandaloneWorkspace:
         with self._locked():
             document, pipeline, task = self._read()
             evidence = seen_in(self.folder)
-            if pipeline.stage(task.stage).work.commits:
+            if pipeline.stage(task.stage).shows_branch:
                 absent = _absent(self.folder, (commit for step in task.steps for commit in step.commits))
                 evidence = replace(evidence, dirty=_uncommitted(self.folder), absent=absent)
             after = self._decided(pipeline, task, move, evidence)
@@ -317,7 +317,7 @@ def is_task(folder: Path) -> bool:
 def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidence:
     """Return the evidence for a task's stage as it is now, without importing anything. Raises WorkspaceError."""
     evidence = seen_of(task)
-    if task.source.worktree is None or not pipeline.stage(task.stage).work.commits:
+    if task.source.worktree is None or not pipeline.stage(task.stage).shows_branch:
         return evidence
     facts = workspace.facts(task.id, task.source.base_commit, task.source.commit)
     commits = tuple(commit.sha for commit in reversed(facts.commits))

@@ -18,6 +18,7 @@ import orjson
 
 from orchestrator.clock import not_before
 from orchestrator.core.decide.work.following import task_of
+from orchestrator.core.family.family import Begun, Submitted
 from orchestrator.core.task.checks import Check, Evaluation
 from orchestrator.core.task.children import Child
 from orchestrator.core.task.pipeline import Pipeline, Stage
@@ -43,6 +44,7 @@ from orchestrator.redaction.rules import Redactor
 from orchestrator.settings import Settings
 from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
+from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
 from orchestrator.workspaces.repository import inspect_repository, require_writable
 
@@ -69,7 +71,8 @@ class Submission:
 
     `text` is a ticket, or the name of one on a tracker. A field that is None is taken from the ticket, or else from the
     settings. `usd` is a cost limit; a draft waits until it is submitted; `again` allows a second task of the ticket.
-    `retry_of` is the failed task that the new one repeats.
+    `retry_of` is the failed task that the new one repeats. `files` come with it, by the names that the pipeline's
+    family knows; `keys` are the ticket keys of the tasks of its repository.
     """
 
     text: str
@@ -90,6 +93,8 @@ class Submission:
     draft: bool = False
     again: bool = False
     retry_of: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +120,12 @@ class TaskFactory:
         given = submission.type or requirement.type
         kind = given or TicketType.FEATURE
         pipeline, ticket = self._pipeline(submission.pipeline, kind), _ticket_key(submission, requirement)
-        found = self.preflight(pipeline)
         taken = self._redacted(replace(requirement, title=_title(submission, requirement), type=given))
         repository = inspect_repository(submission.repo, submission.base)
         git = repository.git
+        begun = self._begun(pipeline, submission, taken.requirement, TreeFiles(git, repository.base_commit))
+        pipeline, ticket = self._pipeline(begun.pipeline or pipeline.name, kind), ticket or begun.key or None
+        found = self.preflight(pipeline)
         if any(stage.work.publishes and stage.publish is not Publish.REPORT for stage in pipeline.stages.values()):
             require_writable(git, _branch(pipeline, ticket or "LOCAL", "TASK", kind))
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
@@ -148,12 +155,14 @@ class TaskFactory:
                 after=submission.after,
                 start_at=not_before(submission.at) if submission.at else None,
             ),
-            policy=self._policy(submission, requirement),
+            policy=self._policy(replace(submission, autonomy=submission.autonomy or begun.autonomy), requirement),
             status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
             retry_of=submission.retry_of,
         )
         try:
             self._write_files(task, taken, pipeline)
+            for name, text in {**submission.files, **begun.files}.items():
+                self.files.write(task.id, name, self.redactor.masked(text).encode())
         except BaseException:
             self.files.delete(task_id)
             raise
@@ -165,7 +174,7 @@ class TaskFactory:
         Raises SubmissionRefused, and what the preflight raises.
         """
         made, kind = task_of(parent, stage, child, now), parent.ticket.type
-        pipeline = self._pipeline(stage.child_pipeline, kind)
+        pipeline = self._pipeline(made.pipeline, kind)
         taken = self._redacted(Requirement(title=child.plan.title, text=text, type=kind))
         if objection := self.objection(pipeline, made.evaluation.checks):
             raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
@@ -182,6 +191,19 @@ class TaskFactory:
             self.files.create(task.id)
         self._write_files(task, taken, pipeline)
         return task
+
+    def _begun(self, pipeline: Pipeline, submission: Submission, requirement: Requirement, files: TreeFiles) -> Begun:
+        """Return how the pipeline's family begins the task. Raises SubmissionRefused."""
+        if unknown := sorted(submission.files.keys() - set(pipeline.family.given)):
+            raise SubmissionRefused(f"the pipeline {pipeline.name!r} takes no file {unknown[0]!r:.80}")
+        submitted = Submitted(
+            text=requirement.text, title=requirement.title, pipeline=pipeline.name, keys=submission.keys,
+            files=submission.files,
+        )  # fmt: skip
+        try:
+            return pipeline.family.begin(submitted, files)
+        except ValueError as error:
+            raise SubmissionRefused(str(error)) from error
 
     def adopt(self, task: Task, folder: Path, names: Iterable[str]) -> None:
         """Copy what earlier stages left in another folder into the task's, secrets masked. Blocks. Raises OSError."""

@@ -75,14 +75,14 @@ def pipeline_schema() -> JsonObject:
     tables = (GUARDS, *(family.guards for family in FAMILIES.values()))
     guards = [_guard(name, kind) for table in tables for name, kind in table.items()]
     stage: JsonObject = {
-        **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "recheck", "mode"), _TEXT),
-        **dict.fromkeys(("children", "child_pipeline"), _TEXT),
+        **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "recheck", "mode", "children", "answer"), _TEXT),
+        **dict.fromkeys(("artifacts", "documents", "child_pipelines"), _TEXTS),
+        **dict.fromkeys(("review", "commits", "resume_session"), schema_of(bool)),
         "on_child_failure": schema_of(OnChildFailure),
         "work": one_of(*WORK),
-        "artifacts": _TEXTS,
         "guards": array({"anyOf": [*guards]}),
+        "choices": array(record({"next": _TEXT, "when": array({"anyOf": [*guards]})}, ["next", "when"])),
         "publish": schema_of(Publish),
-        "review": schema_of(bool),
     }
     return _titled(
         "a pipeline",

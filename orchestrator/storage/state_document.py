@@ -46,7 +46,7 @@ USAGE = ("tokens_before_session", "cost_before_session")
 
 SAME_NAME = (
     *("seq", "title", "status", "block_reason", "next_action", "retry_at", "feedback", "requested_changes"),
-    *("requests", "notices", "spending", "parent", "children", "pipeline_digest", "retry_of"),
+    *("requests", "notices", "spending", "parent", "children", "sessions", "pipeline_digest", "retry_of"),
 )
 FLAT = ("source", "schedule", "timing")
 """Records of a task whose fields stand at the top of the document."""
@@ -135,7 +135,7 @@ def _stage(task: Task, record: StageRecord) -> JsonObject:
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def _without_facts(record: StageRecord) -> JsonObject:
-    return {key: value for key, value in _shown(record).items() if key != "facts"}
+    return {key: value for key, value in _shown(record).items() if key != "facts" and (key, value) != ("way", "")}
 
 
 def _stage_from(record: JsonObject) -> JsonObject:

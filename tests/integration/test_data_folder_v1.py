@@ -158,6 +158,7 @@ def with_new_fields(document: Json) -> Json:
         "pipeline_digest": "",
         "parent": None,
         "children": [],
+        "sessions": {},
         "after_any_end": False,
         "retry_of": None,
         "run": run and {**run, "holder": ""},

@@ -236,6 +236,9 @@ def _on_gate(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
         children=following.planned(pipeline, task, evidence),
     )
     task = _count_drafts(pipeline, task, evidence)
+    if stage.choices:
+        open_ways = (choice.next for choice in stage.choices if not guards.missing(choice.when, task, evidence))
+        task = lifecycle.choose(task, next(open_ways, stage.next or ""))
     return stage.work.judge(pipeline, task, evidence, event.at)
 
 

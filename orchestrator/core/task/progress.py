@@ -37,7 +37,7 @@ class StageFacts(StrEnum):
 class StageRecord:
     """The progress of a stage; `visits` counts how often it was entered, `digest` identifies its last results.
 
-    `facts` says which facts of the task state.json shows in it.
+    `facts` says which facts of the task state.json shows in it, `way` is the stage that its choices lead to.
     """
 
     status: StageStatus = StageStatus.PENDING
@@ -47,6 +47,7 @@ class StageRecord:
     visits: int = 0
     digest: str = ""
     facts: StageFacts | None = None
+    way: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

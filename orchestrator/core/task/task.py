@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from orchestrator.core.events.notice import Notice
-from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run, Setbacks, TurnProgress
+from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, KeptSession, PauseReason, Run, Setbacks, TurnProgress
 from orchestrator.core.task.budget import NO_SPENDING, TaskSpending
 from orchestrator.core.task.checks import NOT_EVALUATED, Evaluation
 from orchestrator.core.task.children import Child
@@ -138,7 +138,8 @@ class Task:
     `feedback` is what the agent's last turn lacks; its next turn repeats it. `requested_changes` is what reviewers ask
     for beyond the ticket; every agent gets it until the work is back at the reviewed stage. `pipeline_digest` is that
     of the pipeline's text as it was accepted; empty in tasks of versions that did not record it. `retry_of` is the
-    failed task that this one repeats, `parent` the task whose child it is.
+    failed task that this one repeats, `parent` the task whose child it is. `sessions` are the conversations that later
+    stages continue, by role.
     """
 
     id: str
@@ -166,6 +167,7 @@ class Task:
     requested_changes: tuple[str, ...] = ()
     run: Run | None = None
     agent: Agent = NO_AGENT
+    sessions: Mapping[str, KeptSession] = field(default_factory=dict)
     evaluation: Evaluation = NOT_EVALUATED
     failures: FailureLog = field(default_factory=FailureLog)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
@@ -182,6 +184,15 @@ class Task:
     def with_setbacks(self, setbacks: Setbacks) -> "Task":
         """Return the task with these setbacks of its agent."""
         return replace(self, agent=replace(self.agent, setbacks=setbacks))
+
+    def fill(self, name: str) -> str:
+        """Return a file's name as a pipeline declares it with {ticket}, {parent} and {key} replaced: the key of the
+        task's ticket, of its parent's ticket, and the task's own among its parent's children.
+        """
+        if "{" not in name:
+            return name
+        above, _, own = self.ticket.key.rpartition(".") if self.parent else ("", "", "")
+        return name.replace("{ticket}", self.ticket.key).replace("{parent}", above).replace("{key}", own)
 
     def display_path(self, name: str = "") -> str:
         """Return the path of a file of the task for agents and people to read; the core opens no files."""

@@ -1,14 +1,15 @@
 """Submitting: a ticket is fetched if only its name was given, made into a task, and handed to the supervisor."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from orchestrator.core.events.events import TaskSubmitted
+from orchestrator.core.family.family import begin_as_submitted
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.ticket import LOCAL
 from orchestrator.daemon.offline_state import LiveWorkspace, NoWorkspace, StandaloneWorkspace
@@ -20,6 +21,7 @@ from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.families.tickets.standalone_state import UnreadableState
 from orchestrator.pipelines.families.tickets.takeover import continued
+from orchestrator.storage.records import TaskSummary
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.evaluation.resolve import SUBMITTER
@@ -45,6 +47,7 @@ class SubmissionService:
     inbox: Inbox
     clock: Callable[[], datetime]
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _one_name: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def submit(self, submission: Submission, after: Sequence[str], by: str) -> Task:
         """Create a task and return it; `after` names tasks that must complete first.
@@ -59,8 +62,28 @@ class SubmissionService:
         predecessors = tuple([await self.index.find_id(name) for name in after])
         requirement = await self.trackers.requirement(submission.text)
         submission = replace(submission, after=predecessors)
-        task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
-        return await self._accept(task, submission, requirement, by)
+        async with self._naming(submission) as keys:
+            submission = replace(submission, keys=keys)
+            task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
+            return await self._accept(task, submission, requirement, by)
+
+    @asynccontextmanager
+    async def _naming(self, submission: Submission) -> AsyncGenerator[tuple[str, ...]]:
+        """Give the ticket keys of the repository's tasks where a family chooses the key, and keep other submissions
+        waiting meanwhile, so that no two get the same.
+        """
+        pipeline = self.factory.pipelines().get(submission.pipeline or "")
+        if pipeline is None or pipeline.family.begin is begin_as_submitted:
+            yield ()
+            return
+        async with self._one_name:
+            yield tuple(
+                [
+                    one.ticket if isinstance(one, TaskSummary) else one.ticket.key
+                    for one in await self.index.all_tasks()
+                    if Path(one.repo if isinstance(one, TaskSummary) else one.source.repo) == submission.repo
+                ]
+            )
 
     async def repeat(self, failed: Task, by: str) -> Task:
         """Create a task with the ticket and the options of a failed one and return it.

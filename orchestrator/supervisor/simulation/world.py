@@ -150,7 +150,7 @@ class World:
         """Return the evidence that the daemon finds when it inspects the result of a stage."""
         world, stage = self.of(task.id), self._pipelines[task.pipeline].stage(command.stage)
         at = world.commits.index(command.since) + 1 if command.since in world.commits else 0
-        new = tuple(world.commits[at:]) if stage.work.commits else ()
+        new = tuple(world.commits[at:]) if stage.shows_branch else ()
         given = _complete(stage) if not stage.work.is_done_by_agent else {}
         fresh = tuple(name for name in world.fresh if any(fnmatchcase(name, one) for one in stage.artifacts))
         world.fresh.clear()
@@ -159,7 +159,7 @@ class World:
             fresh=tuple(sorted(fresh)),
             head=new[-1] if new else None,
             commits=new,
-            dirty=world.dirty if stage.work.commits else (),
+            dirty=world.dirty if stage.shows_branch else (),
             analysis=_ANALYSIS if world.has_analysis else None,
         )
 
@@ -175,7 +175,7 @@ class World:
         """Save what an agent's turn produced; part of it is missing unless it is complete."""
         world, pipeline = self.of(task.id), self._pipelines[task.pipeline]
         stage = pipeline.stage(task.stage)
-        if stage.work.commits:
+        if stage.shows_branch:
             if complete or self.rng.random() < 0.5:
                 world.commits.append(f"{self.rng.getrandbits(160):040x}")
             world.dirty = () if complete else ("src/half.py",)
