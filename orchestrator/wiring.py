@@ -25,6 +25,7 @@ from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
 from orchestrator.daemon.launching import LaunchConfig, driver_of, installation_of, limits_of
 from orchestrator.daemon.monitors import AgentMonitor, ResourceMonitor
+from orchestrator.daemon.reporting.projections import ProjectionWriter
 from orchestrator.daemon.reporting.reports import Reports, change_of
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
@@ -98,6 +99,7 @@ class Daemon:
     runs: Runs
     timers: Timers
     reports: Reports
+    projections: ProjectionWriter
     stalls: StallDetector
     resources: ResourceMonitor
     agents: AgentMonitor
@@ -143,19 +145,19 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         config=config,
     )
     runs, timers, turns = Runs(data_dir=settings.data_dir), Timers(), CommandTurns()
-    running = _run_executor(base, runs)
+    running, projections = _run_executor(base, runs), ProjectionWriter(store, base.pipeline_of, redactor.masked)
     checkpoints = Checkpoints(base.workspace, store, base.inbox, turns.turn, clock.now)
     targets = PublishTargets(
         settings.forge, _trackers(settings), environment_with_secrets(), base.pipeline_of, base.files
     )
-    publisher = _publisher(base, targets)
     adapters = Adapters(
         running=running,
         workspace=base.workspace,
         checkpoints=checkpoints,
         gates=Gates(base.workspace, base.secrets.secrets, running.last_message),
-        publisher=publisher,
+        publisher=_publisher(base, targets),
         children=_child_tasks(base, running),
+        projections=projections,
         timers=timers,
         turns=turns,
         notify=_messenger(base).tell,
@@ -166,7 +168,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     executor = CommandExecutor(adapters, base.inbox)
     supervisor = _supervisor(base, executor, running)
     reports = Reports(base.pipeline_of, partial(change_of, base.workspace), redactor.masked, base.files)
-    for part in (checkpoints, reports, publisher, adapters.children):
+    for part in (checkpoints, reports, adapters.publisher, adapters.children, projections):
         supervisor.listen(part.on_decision)
     supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
     return Daemon(
@@ -180,6 +182,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         runs=runs,
         timers=timers,
         reports=reports,
+        projections=projections,
         stalls=_stall_detector(base, supervisor),
         resources=_resource_monitor(base, supervisor),
         agents=_agent_monitor(base, supervisor, running),
@@ -212,10 +215,8 @@ def _service(
 
     def adopt(changed: Settings) -> None:
         targets.use(changed.forge, _trackers(changed))
-        service.submissions.trackers, service.submissions.factory = (
-            _trackers(changed),
-            _task_factory(base, changed, running),
-        )
+        service.submissions.trackers = _trackers(changed)
+        service.submissions.factory = _task_factory(base, changed, running)
 
     base.settings.on_change(adopt)
     return service

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from orchestrator.core.family.verdict import VerdictReader, read_verdict
+from orchestrator.core.records.projection import Projection
 from orchestrator.core.task.children import ChildDraft, read_children
 from orchestrator.core.task.guards import Guard
 from orchestrator.core.task.task import Task
@@ -147,6 +148,8 @@ class Family:
     """Returns what an agent of the stage is told in each turn beyond what the engine tells."""
     records: Callable[[Task, str, Files, datetime], Records] = record_nothing
     """Composes what a stage that records puts on the branch."""
+    projection: Projection | None = None
+    """Composes the files that show a task of the family to other programs, below `records/`."""
 
 
 PLAIN = Family(name="plain")
