@@ -40,10 +40,11 @@ from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.records import masked_object
-from orchestrator.daemon.task_factory import TICKET_FILE, accepted_pipeline
+from orchestrator.daemon.task_factory import TICKET_FILE
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject, stamp
 from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
+from orchestrator.pipelines.accepted import accepted_pipeline
 from orchestrator.pipelines.families.tickets.standalone_state import (
     InitialState,
     UnreadableState,

@@ -11,8 +11,8 @@ from orchestrator.core.task.task import Task
 from orchestrator.daemon.reporting.projections import BEHIND
 from orchestrator.daemon.reporting.reports import REPORTED
 from orchestrator.daemon.reporting.summary import SUMMARY_FILE
-from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.formats.table import DefinitionError
+from orchestrator.pipelines.accepted import accepted_pipeline
 from orchestrator.storage.provided_secrets import PROVIDED, ProvidedSecrets
 from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask, UnreadableTask
 from orchestrator.storage.restore import last_known

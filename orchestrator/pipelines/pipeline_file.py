@@ -79,6 +79,7 @@ def _stage(name: str, table: Table, family: Family) -> Stage:
         or OnChildFailure.STOP,
         recheck=table.maybe_text("recheck"),
         mode=table.maybe_text("mode"),
+        phase=table.whole("phase", at_least=1) if table.has("phase") else None,
         review=table.flag("review", default=False),
         line=table.report.line((*table.path, "role")),
     )

@@ -32,6 +32,7 @@ def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
         for number, choice in enumerate(stage.choices):
             for index, guard in enumerate(choice.when):
                 _note_guard(guard, pipeline, report, ("stages", stage.name, "choices", number, "when", index))
+    _note_phases(pipeline, report)
     _note_idle_budgets(pipeline, report)
     if not report.problems:
         _note_unreachable(pipeline, report)
@@ -43,6 +44,19 @@ def _note_review(stage: Stage, report: Report) -> None:
     if stage.review and not stage.work.is_done_by_agent and stage.on_fail is None:
         problem = f"a review of {stage.name} needs an agent in it, or on_fail = the stage where changes are made"
         report.note(("stages", stage.name, "review"), problem)
+
+
+def _note_phases(pipeline: Pipeline, report: Report) -> None:
+    """Report phases that are not numbered from 1 in the order of the stages."""
+    last = 0
+    for stage in pipeline.stages.values():
+        if stage.phase is None:
+            continue
+        if stage.phase not in {last, last + 1} or stage.phase == 0:
+            expected = f"{last} or {last + 1}" if last else "1"
+            report.note(("stages", stage.name, "phase"), f"phase = {stage.phase} is out of order: write {expected}")
+            return
+        last = stage.phase
 
 
 def check_roles(pipeline: Pipeline, known: Collection[str]) -> tuple[Problem, ...]:

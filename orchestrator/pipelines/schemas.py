@@ -50,8 +50,8 @@ def state_schema() -> JsonObject:
         **{name: schema_of(hints[name]) for name in (*SAME_NAME, "publication")},
         **{name: one for part in FLAT for name, one in properties_of(hints[part]).items()},
         "progress": {"type": "integer", "minimum": 0, "maximum": 100},
-        "current_phase": _NULL,
-        "total_phases": _NULL,
+        "current_phase": maybe(_WHOLE),
+        "total_phases": maybe(_WHOLE),
         "run": schema_of(hints["run"]),
         "states": {"type": "object", "additionalProperties": _stage_record(facts)},
         "checks": {"type": "object", "additionalProperties": _TEXT},
@@ -83,6 +83,7 @@ def pipeline_schema() -> JsonObject:
         "guards": array({"anyOf": [*guards]}),
         "choices": array(record({"next": _TEXT, "when": array({"anyOf": [*guards]})}, ["next", "when"])),
         "publish": schema_of(Publish),
+        "phase": {"type": "integer", "minimum": 1},
     }
     return _titled(
         "a pipeline",
@@ -149,7 +150,7 @@ def _agent() -> JsonObject:
     return record({
         **cast(JsonObject, own),
         "session_id": maybe(_TEXT),
-        "current_phase": _NULL,
+        "current_phase": maybe(_WHOLE),
         "current_step": maybe(_WHOLE),
         "tokens_used": _WHOLE,
         "cost_usd": schema_of(float),

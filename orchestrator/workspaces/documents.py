@@ -34,12 +34,13 @@ class TreeFiles:
 
     def committed(self, path: str) -> str | None:
         """Return the text of a file of the tree; None if it is no regular UTF-8 file of a usual size."""
-        found = self._listed((path,)).get(path)
+        found = self._listed((path,)).get(path) if is_inner(path) else None
         return None if found is None else self._text(found)
 
     def names(self, folder: str) -> tuple[str, ...]:
         """Return the paths of the regular files below a folder of the tree, sorted, at most 1,000."""
-        return tuple(sorted(self._listed((f"{folder.rstrip('/')}/",))))[:MOST_NAMES]
+        listed = self._listed((f"{folder.rstrip('/')}/",)) if is_inner(folder) else {}
+        return tuple(sorted(listed))[:MOST_NAMES]
 
     def matching(self, patterns: Iterable[str]) -> Mapping[str, str]:
         """Return the texts of the files that a pattern admits, by path, at most 200; `*` matches within one folder."""
@@ -64,6 +65,12 @@ class TreeFiles:
         except UnicodeEncodeError:  # bytes that are not UTF-8
             return None
         return text
+
+
+def is_inner(path: str) -> bool:
+    """Return whether a path names a file that a repository may hold, and none of git's own."""
+    names = path.split("/")
+    return "\0" not in path and not {"", ".", "..", ".git"} & {name.lower() for name in names}
 
 
 def is_match(path: str, pattern: str) -> bool:

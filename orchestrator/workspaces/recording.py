@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from orchestrator.core.family.family import Records
 from orchestrator.core.task.task import Task
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.clone import Clone, WorkspaceError, identity
+from orchestrator.workspaces.documents import is_inner
 from orchestrator.workspaces.git import Git
 from orchestrator.workspaces.workspace import Workspace
 
@@ -48,7 +49,6 @@ def _tree_with(clone: Clone, task_id: str, head: str, files: Mapping[str, str]) 
 
 
 def _safe(path: str) -> str:
-    parts = PurePosixPath(path).parts
-    if path.startswith("/") or "\0" in path or {".", "..", ".git"} & set(map(str.lower, parts)):
+    if not is_inner(path):
         raise WorkspaceError(f"{escape_text(path)} is not a path in the repository")
     return path

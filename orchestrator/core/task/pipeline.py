@@ -154,6 +154,8 @@ class Stage:
     """
     mode: str | None = None
     """The mode that its agent is told; without one it is fresh, bugfix or review_cycle, depending on the task."""
+    phase: int | None = None
+    """The number of the phase that the stage belongs to, if the pipeline has phases."""
     review: bool = False
     """Whether the result has to be approved before the task continues."""
     line: int = field(default=0, compare=False)

@@ -16,7 +16,16 @@ from orchestrator.core.task.budget import NO_SPENDING, TaskSpending
 from orchestrator.core.task.checks import NOT_EVALUATED, Evaluation
 from orchestrator.core.task.children import Child
 from orchestrator.core.task.failures import FailureLog
-from orchestrator.core.task.progress import Budget, StageRecord, StageStatus, Step, StepStatus
+from orchestrator.core.task.progress import (
+    Budget,
+    StageRecord,
+    StageStatus,
+    Step,
+    StepStatus,
+    current_phase,
+    phase_progress,
+    total_phases,
+)
 from orchestrator.core.task.publication import NOT_PUBLISHED, Publication
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, TaskPolicy
 from orchestrator.core.task.ticket import Ticket
@@ -260,12 +269,28 @@ class Task:
         return pending(self.requests)
 
     @property
+    def current_phase(self) -> int | None:
+        """Return the number of the present phase, or of the last one; None in a pipeline without phases."""
+        return current_phase(self.stages, self.stage)
+
+    @property
+    def total_phases(self) -> int | None:
+        """Return how many phases the pipeline has; None if it has none."""
+        return total_phases(self.stages)
+
+    @property
     def progress(self) -> int:
-        """Return the share of completed stages and steps, from 0 to 100 percent."""
+        """Return the share of completed phases, or else of stages and steps, from 0 to 100 percent.
+
+        Each phase counts the same, and within it each of its stages.
+        """
         if self.status is TaskStatus.COMPLETED:
             return 100
         if not self.stages:
             return 0
+        if phases := self.total_phases:
+            shares = sum(phase_progress(self.stages, phase) for phase in range(1, phases + 1))
+            return min(99, int(100 * shares / phases))
         done = float(sum(record.status is StageStatus.COMPLETED for record in self.stages.values()))
         record = self.stages.get(self.stage)
         if self.steps and record and record.status is StageStatus.IN_PROGRESS and self.agent.turn.step:

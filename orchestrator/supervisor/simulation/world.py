@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from random import Random
 
 from orchestrator.core.events import commands as do
+from orchestrator.core.family.verdict import Verdict
 from orchestrator.core.task.budget import NOTHING_SPENT, Spending
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
@@ -175,16 +176,26 @@ class World:
         """Save what an agent's turn produced; part of it is missing unless it is complete."""
         world, pipeline = self.of(task.id), self._pipelines[task.pipeline]
         stage = pipeline.stage(task.stage)
-        if stage.shows_branch:
-            if complete or self.rng.random() < 0.5:
+        commits = stage.work.commits or stage.commits
+        if commits:
+            if complete or (stage.work.commits and self.rng.random() < 0.5):
                 world.commits.append(f"{self.rng.getrandbits(160):040x}")
             world.dirty = () if complete else ("src/half.py",)
+        if stage.work.commits:
             return
-        found = {**_complete(stage), **self._plans(pipeline, stage)}
+        found = {task.fill(name): facts for name, facts in {**_complete(stage), **self._plans(pipeline, stage)}.items()}
+        found |= self._verdict(stage)
         kept = dict(list(found.items())[: len(found) if complete else -1])
         world.has_analysis = complete
         world.files.update(kept)
         world.fresh.update(kept)
+
+    def _verdict(self, stage: Stage) -> dict[str, FileFacts]:
+        """Return what a verifier leaves, which fails now and then."""
+        if not stage.work.verifies:
+            return {}
+        failures = () if self.rng.random() < 0.7 else ("C1: it is not there yet",)
+        return {stage.artifacts[0]: FileFacts(chars=100, verdict=Verdict(passed=not failures, failures=failures))}
 
     def _plans(self, pipeline: Pipeline, stage: Stage) -> dict[str, FileFacts]:
         """Return the plans that later stages execute and that this stage may write."""
