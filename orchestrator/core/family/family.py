@@ -10,6 +10,7 @@ from typing import Protocol
 
 from orchestrator.core.events.callback import Callback
 from orchestrator.core.family.verdict import VerdictReader, read_verdict
+from orchestrator.core.records.projection import Projection
 from orchestrator.core.task.children import ChildDraft, read_children
 from orchestrator.core.task.guards import Guard
 from orchestrator.core.task.task import Task
@@ -182,6 +183,8 @@ class Family:
     """Composes what a stage that records puts on the branch."""
     callbacks: CallbackComposer | None = None
     """Composes what other programs are to be told about the task as it is now."""
+    projection: Projection | None = None
+    """Composes the files that show a task of the family to other programs, below `records/`."""
 
 
 PLAIN = Family(name="plain")
