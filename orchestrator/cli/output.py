@@ -38,6 +38,7 @@ WAITS_FOR = {
     PauseReason.RATE_LIMIT: "waits for the usage limit",
     PauseReason.SERVICE: "waits for the service",
     PauseReason.BUDGET: "has used up its budget",
+    PauseReason.CHILDREN: "waits for its children",
     PauseReason.PRESSURE: "held by the daemon",
 }
 """What a paused task waits for, in words."""
