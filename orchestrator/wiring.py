@@ -29,7 +29,7 @@ from orchestrator.daemon.reporting.reports import Reports, change_of
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
 from orchestrator.daemon.startup import discard_secrets
-from orchestrator.daemon.task_factory import TaskFactory, accepted_pipeline
+from orchestrator.daemon.task_factory import TaskFactory
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.notify import Messenger, Notifier
@@ -40,6 +40,7 @@ from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.gateway import Gateway
 from orchestrator.integrations.tickets.text.ticket import Tracker
 from orchestrator.integrations.tickets.trackers import Trackers
+from orchestrator.pipelines.accepted import accepted_pipeline
 from orchestrator.pipelines.definitions import DefinitionRegistry
 from orchestrator.pipelines.role import Tier, model_of
 from orchestrator.processes.runs import Runs
@@ -153,7 +154,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         running=running,
         workspace=base.workspace,
         checkpoints=checkpoints,
-        gates=Gates(base.workspace, base.secrets.secrets),
+        gates=Gates(base.workspace, base.secrets.secrets, running.last_message),
         publisher=publisher,
         children=_child_tasks(base, running),
         timers=timers,

@@ -35,7 +35,12 @@ PLUGINS_VARIABLE = "CLAUDE_CODE_PLUGIN_SEED_DIR"
 """The variables that tell the CLI its folder, the login's, and where plugins are installed that it only reads."""
 
 STATE, LOGIN, PLUGINS = ".claude.json", ".credentials.json", "plugins"
-COPIED = ("settings.json", "*.md", "agents", "commands", "output-styles", "rules", "skills")
+SKILLS = "skills"
+OUR_PLUGIN = "orchestrator"
+"""The folder of skills and of plugins that the CLI finds by itself, and our own plugin in it, for people's sessions: an
+agent must not hand work to the daemon that runs it.
+"""
+COPIED = ("settings.json", "*.md", "agents", "commands", "output-styles", "rules", SKILLS)
 """The user's settings, below the CLI's folder."""
 PRIVATE_FILES = (LOGIN, STATE, "history.jsonl")
 PRIVATE_FOLDERS = (
@@ -120,11 +125,12 @@ class ClaudeFolder:
 
     def _settings(self) -> Iterator[Path]:
         """Yield the files to copy; links are followed, because dotfiles are often kept elsewhere."""
+        ours = os.path.realpath(self.users.path / SKILLS / OUR_PLUGIN)
         patterns = [*COPIED, *([f"{OF_PROJECTS}/*/{self.session_id}*"] if self.session_id else [])]
         for found in sorted(path for pattern in patterns for path in self.users.path.glob(pattern)):
             if found.is_file():
                 yield found
-            seen: set[str] = set()
+            seen = {ours}
             for folder, folders, names in os.walk(found, followlinks=True):
                 real = os.path.realpath(folder)
                 if real in seen:

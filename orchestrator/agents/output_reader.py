@@ -32,10 +32,12 @@ from orchestrator.core.events.model_prices import cost_of
 from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.usage_limits import window_of
 from orchestrator.core.task.user_requests import Answer, RequestDraft
-from orchestrator.processes.output import RunOutput
+from orchestrator.processes.output import RunOutput, read_lines_from
 
 READ_AT_ONCE, TAKEN_AT_ONCE = 1 << 16, 500
 """Bytes of one read, and lines that are processed at a time: other tasks wait for the event loop meanwhile."""
+LAST_LINES = 1 << 20
+"""Bytes before the end of a turn in which the line is looked for that ends it."""
 LONGEST_RETRY = 3_600_000
 """Milliseconds; a longer delay that the CLI announces is cut to this."""
 LONGEST_REQUEST = 16 * 1024 * 1024
@@ -305,3 +307,14 @@ class OutputReader:
             )
 
         self._ears.telemetry(heard)
+
+
+def last_message(folder: Path, end: int) -> str:
+    """Return the text with which the newest turn ended in a run's output before the offset `end`; empty if none did."""
+    begin, parser = max(0, end - LAST_LINES), Parser()
+    lines, _ = read_lines_from(folder, begin, end - begin)
+    for line in reversed(lines.split(b"\n")):
+        for event in parser.parse(line) if b'"result"' in line else ():
+            if isinstance(event, agent_events.TurnResult):
+                return event.text
+    return ""

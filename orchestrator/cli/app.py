@@ -128,6 +128,9 @@ COMMANDS = {
         "commands.publish", "Handle new review comments on a pull request.", "orchestrator review ABC-123", "Your part"
     ),
     "merge": Entry("commands.publish", "Merge a task's pull request.", "orchestrator merge ABC-123", "Your part"),
+    "download": Entry(
+        "commands.publish", "Download what a task made as a ZIP archive.", "orchestrator download ABC-123", "Tasks"
+    ),
     "archive": Entry("commands.publish", "Archive an ended task.", "orchestrator archive ABC-123", "Tasks"),
     "delete": Entry("commands.publish", "Delete a draft or an ended task.", "orchestrator delete ABC-123", "Tasks"),
     "drain": Entry(
@@ -138,6 +141,12 @@ COMMANDS = {
         "commands.state",
         "Read and change a state.json.",
         "orchestrator state get work/ABC-12",
+        "For programs",
+    ),
+    "plugin": Entry(
+        "plugin.plugin",
+        "Install commands for Claude Code sessions.",
+        "orchestrator plugin install",
         "For programs",
     ),
     "schema": Entry(

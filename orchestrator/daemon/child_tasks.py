@@ -105,7 +105,8 @@ class ChildTasks:
         """Return the text of every child that the plan names, by its key. Raises SubmissionRefused."""
         content = read_text(Path(parent.folder), plan, LARGEST_PLAN)
         try:
-            drafts = self.pipeline_of(parent).family.read_children(content or "")
+            files = self.workspace.files(parent.id, Path(parent.folder))
+            drafts = self.pipeline_of(parent).family.read_children(content or "", files)
         except ValueError as error:
             raise SubmissionRefused(f"{parent.display_path(plan)} cannot be read: {error}") from error
         return {draft.key: draft.text for draft in drafts}

@@ -165,6 +165,7 @@ class CommandExecutor:
                 await self._restore_worktree(task)
                 await running.start_agent(task, command)
             case do.SendTurn():
+                await asyncio.to_thread(self._with.gates.prepare, task, self._with.pipeline_of(task))
                 await running.send_turn(task, command)
             case do.SendAnswer():
                 await running.send_answer(task, command)
@@ -251,6 +252,8 @@ class CommandExecutor:
         pipeline = self._with.pipeline_of(task)
         if pipeline.stage(command.stage).work.has_children:
             await asyncio.to_thread(ParentBranch(self._with.workspace, task.id).bring_home, task)
+        if pipeline.stage(command.stage).work.records:
+            await asyncio.to_thread(self._with.gates.record, task, pipeline, command.stage, self._with.clock())
         evidence = await asyncio.to_thread(self._with.gates.look, task, pipeline, command)
         looked = events.GateLooked(
             at=self._with.clock(), stage=command.stage, visit=command.visit, turn=command.turn, evidence=evidence

@@ -40,10 +40,11 @@ from orchestrator.core.task.guards import NOTHING_SEEN, Evidence
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.records import masked_object
-from orchestrator.daemon.task_factory import TICKET_FILE, accepted_pipeline
+from orchestrator.daemon.task_factory import TICKET_FILE
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import Json, JsonObject, stamp
 from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
+from orchestrator.pipelines.accepted import accepted_pipeline
 from orchestrator.pipelines.families.tickets.standalone_state import (
     InitialState,
     UnreadableState,
@@ -58,7 +59,7 @@ from orchestrator.redaction.rules import Redactor, Result, Scan
 from orchestrator.storage.journal import NAME as JOURNAL
 from orchestrator.storage.state_document import shown_failure, to_document
 from orchestrator.storage.store import FolderStore
-from orchestrator.workspaces.evaluation.gates import seen_in, seen_of
+from orchestrator.workspaces.evaluation.artifact_facts import seen_in, seen_of
 from orchestrator.workspaces.git import Git, GitError
 from orchestrator.workspaces.workspace import Workspace
 
@@ -164,7 +165,7 @@ class StandaloneWorkspace:
         """Return where work continues. Raises NoWorkspace and UnreadableState."""
         _, pipeline, task = self._read()
         evidence = seen_in(self.folder)
-        if pipeline.stage(task.stage).work.commits:
+        if pipeline.stage(task.stage).shows_branch:
             with suppress(GitError):
                 evidence = replace(evidence, dirty=_uncommitted(self.folder))
         return resume_point(pipeline, task, evidence, self.now())
@@ -177,7 +178,7 @@ class StandaloneWorkspace:
         with self._locked():
             document, pipeline, task = self._read()
             evidence = seen_in(self.folder)
-            if pipeline.stage(task.stage).work.commits:
+            if pipeline.stage(task.stage).shows_branch:
                 absent = _absent(self.folder, (commit for step in task.steps for commit in step.commits))
                 evidence = replace(evidence, dirty=_uncommitted(self.folder), absent=absent)
             after = self._decided(pipeline, task, move, evidence)
@@ -317,7 +318,7 @@ def is_task(folder: Path) -> bool:
 def evidence_of(task: Task, pipeline: Pipeline, workspace: Workspace) -> Evidence:
     """Return the evidence for a task's stage as it is now, without importing anything. Raises WorkspaceError."""
     evidence = seen_of(task)
-    if task.source.worktree is None or not pipeline.stage(task.stage).work.commits:
+    if task.source.worktree is None or not pipeline.stage(task.stage).shows_branch:
         return evidence
     facts = workspace.facts(task.id, task.source.base_commit, task.source.commit)
     commits = tuple(commit.sha for commit in reversed(facts.commits))

@@ -11,9 +11,9 @@ from datetime import datetime
 from orchestrator.core.task.checkpoint import infer_task
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task, TaskStatus
-from orchestrator.daemon.task_factory import PIPELINE_FILE, accepted_pipeline, digest_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.table import DefinitionError
+from orchestrator.pipelines.accepted import PIPELINE_FILE, accepted_pipeline, digest_of
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.restore import NoStateLeft, NothingLost, RestoredTask, record, restore, set_aside
 from orchestrator.storage.store import FolderStore
@@ -42,7 +42,7 @@ def recover(store: FolderStore, task_id: str, declared: Mapping[str, Pipeline], 
     if _has_pipeline(store, task):
         return restored
     pipeline = declared.get(task.pipeline)
-    if pipeline is None or task.pipeline_digest not in {"", digest_of(pipeline)}:
+    if pipeline is None or task.pipeline_digest not in {"", digest_of(pipeline.text)}:
         path = escape_text(str(store.files.path_of(task_id, PIPELINE_FILE)))
         raise NoPipelineLeft(
             f"{path} cannot be read, and the pipeline {task.pipeline!r} is not declared as it was when the ticket was "
@@ -65,7 +65,7 @@ def cancel_unreadable(store: FolderStore, known: Task, declared: Mapping[str, Pi
     if not _has_pipeline(store, task):
         pipeline = declared.get(task.pipeline) or next(iter(declared.values()))
         _replace_pipeline(store, task.id, pipeline)
-        task = replace(task, pipeline_digest=digest_of(pipeline))
+        task = replace(task, pipeline_digest=digest_of(pipeline.text))
     record(store, task, at)
     return task
 

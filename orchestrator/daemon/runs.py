@@ -13,13 +13,13 @@ from pathlib import Path
 import structlog
 
 from orchestrator.agents.exit_reason import final_output, reason_of
-from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, ReaderCallbacks
+from orchestrator.agents.output_reader import LONGEST_REQUEST, OutputReader, ReaderCallbacks, last_message
 from orchestrator.core.decide.obligations import agent_run_folder
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events, run_events
 from orchestrator.core.events.agent_events import Asked
 from orchestrator.core.schedule.trouble import Trouble, TroubleKind
-from orchestrator.core.task.agent import ProcessState
+from orchestrator.core.task.agent import ProcessState, SessionOrigin
 from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft
@@ -82,11 +82,17 @@ class RunExecutor:
         """Return what the task's run takes of the machine; None without a run."""
         return self._runs.usage(self._files.run_folder(task.id, task.run.folder)) if task.run is not None else None
 
+    def last_message(self, task: Task) -> str:
+        """Return the last message of the task's present agent; empty if there is none. Blocks."""
+        folder = self._files.run_folder(task.id, agent_run_folder(task.agent.attempt))
+        return last_message(folder, task.agent.read_offset)
+
     async def start_agent(self, task: Task, command: do.StartAgent) -> None:
         """Start an agent in a role; do nothing if that attempt began before.
 
-        An agent that resumes a session finds in its outbox what the session left in the previous one. If the program of
-        agents is not fit for use, that is reported instead; then the task is paused, and the command given again later.
+        An agent that resumes the session of the one before finds in its outbox what the session left there. If the
+        program of agents is not fit for use, that is reported instead; then the task is paused, and the command given
+        again later.
         """
         folder = self._files.run_folder(task.id, agent_run_folder(command.attempt))
         executable = None
@@ -97,7 +103,7 @@ class RunExecutor:
                 self._inbox.report_agents(Trouble(kind=TroubleKind.INSTALLATION, reason=str(error)))
                 return
         outbox = make_private(folder / "out")
-        if command.resume and not has_begun(folder):
+        if task.agent.session.origin is SessionOrigin.RESUMED and not has_begun(folder):
             import_files(folder.with_name(str(command.attempt - 1)) / "out", ("*",), outbox)
         word = "" if has_begun(folder) else issue_token(folder)
         order = await asyncio.to_thread(order_of, self.launching, task, command, self._files, word)

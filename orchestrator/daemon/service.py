@@ -7,6 +7,8 @@ from pathlib import Path
 
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.callers import AccessControl
+from orchestrator.daemon.deliverables.archive import ArchiveService
+from orchestrator.daemon.deliverables.progress import ProgressService
 from orchestrator.daemon.services.bulk import BulkService
 from orchestrator.daemon.services.checkpoints import CheckpointService
 from orchestrator.daemon.services.events import EventService
@@ -77,6 +79,8 @@ class Service:
     transcripts: TranscriptService
     events: EventService
     status: StatusService
+    progress: ProgressService
+    archives: ArchiveService
 
 
 def build_service(parts: ServiceParts) -> Service:
@@ -132,6 +136,8 @@ def build_service(parts: ServiceParts) -> Service:
             started_at=clock(),
             clock=clock,
         ),
+        progress=ProgressService(index=index, settings=parts.settings),
+        archives=ArchiveService(index=index, files=store.files, workspace=parts.workspace, redact=redact),
     )
 
 

@@ -8,8 +8,8 @@ from orchestrator import clock
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.reporting.reports import REPORTED, Reports
 from orchestrator.daemon.reporting.summary import SUMMARY_FILE
-from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.formats.table import DefinitionError
+from orchestrator.pipelines.accepted import accepted_pipeline
 from orchestrator.storage.provided_secrets import PROVIDED, ProvidedSecrets
 from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask, UnreadableTask
 from orchestrator.storage.restore import last_known

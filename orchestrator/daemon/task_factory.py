@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
 from orchestrator.clock import not_before
 from orchestrator.core.decide.work.following import task_of
+from orchestrator.core.family.family import Begun, Submitted
 from orchestrator.core.task.checks import Check, Evaluation
 from orchestrator.core.task.children import Child
 from orchestrator.core.task.pipeline import Pipeline, Stage
@@ -28,7 +28,7 @@ from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import parsed, read_file
-from orchestrator.formats.table import DefinitionError, definition_error, nearest
+from orchestrator.formats.table import nearest
 from orchestrator.integrations.tickets.text.redaction import (
     RedactedTicket,
     RedactionBlocked,
@@ -37,19 +37,17 @@ from orchestrator.integrations.tickets.text.redaction import (
 )
 from orchestrator.integrations.tickets.text.template import document, parse_template, variant_of
 from orchestrator.integrations.tickets.text.ticket import Requirement
-from orchestrator.pipelines.definition_files import read_declared
-from orchestrator.pipelines.pipeline_file import parse_pipeline
+from orchestrator.pipelines.accepted import CHANGED_PIPELINE_FILE, PIPELINE_FILE, accepted_pipeline, digest_of
 from orchestrator.redaction.rules import Redactor
 from orchestrator.settings import Settings
 from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
+from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
 from orchestrator.workspaces.repository import inspect_repository, require_writable
 
 LONGEST_TITLE = 200
-TICKET_FILE, PARSED_FILE, PIPELINE_FILE = "ticket.json", "ticket-parsed.json", "pipeline.toml"
-KEPT_PIPELINES, KEPT_TEXTS = 1024, 64
-"""Pipelines of tasks that are cached, and those among them that differ; with more live tasks, files are read again."""
+TICKET_FILE, PARSED_FILE = "ticket.json", "ticket-parsed.json"
 
 _KEY = re.compile(r"[A-Z][A-Z0-9_]{0,30}-[0-9]{1,12}")
 _NOT_REF_SAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -69,7 +67,8 @@ class Submission:
 
     `text` is a ticket, or the name of one on a tracker. A field that is None is taken from the ticket, or else from the
     settings. `usd` is a cost limit; a draft waits until it is submitted; `again` allows a second task of the ticket.
-    `retry_of` is the failed task that the new one repeats.
+    `retry_of` is the failed task that the new one repeats. `files` come with it, by the names that the pipeline's
+    family knows; `keys` are the ticket keys of the tasks of its repository.
     """
 
     text: str
@@ -90,6 +89,8 @@ class Submission:
     draft: bool = False
     again: bool = False
     retry_of: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,33 +113,75 @@ class TaskFactory:
 
         Raises SubmissionRefused, RepositoryError, and what resolving checks and the preflight raise.
         """
+        made = self._make(submission, requirement, now)
+        task_id, key = self._new_id(made.task.ticket.key or None, now)
+        task = self._named(made, task_id, key)
+        try:
+            self._write_files(task, made.taken, made.pipeline)
+            self._write_given(task, made.files)
+        except BaseException:
+            self.files.delete(task_id)
+            raise
+        return task
+
+    def change(self, draft: Task, submission: Submission, requirement: Requirement, now: datetime) -> Task:
+        """Return a draft made anew under its id, with its ticket written. Blocks. Raises what `create` raises.
+
+        Until `settle` is called, its pipeline stands beside the accepted one: either may be the right one.
+        """
+        made = self._make(submission, requirement, now)
+        if (key := made.task.ticket.key) and key != draft.ticket.key:
+            raise SubmissionRefused(
+                f"it would be {key} now, and {draft.id} is {draft.ticket.key}; submit it anew instead"
+            )
+        self.settle(draft)
+        task = self._named(made, draft.id, draft.ticket.key)
+        task = replace(task, timing=draft.timing, policy=replace(task.policy, caps=draft.policy.caps))
+        self.files.write(task.id, CHANGED_PIPELINE_FILE, made.pipeline.text.encode())
+        self._write_ticket(task, made.taken)
+        self._write_given(task, made.files)
+        return task
+
+    def settle(self, draft: Task) -> None:
+        """Write the accepted pipeline of a draft to its place. Blocks."""
+        accepted = accepted_pipeline(self.files, draft.id, draft.pipeline_digest).text.encode()
+        if self.files.read(draft.id, PIPELINE_FILE) != accepted:
+            self.files.write(draft.id, PIPELINE_FILE, accepted)
+
+    def _make(self, submission: Submission, requirement: Requirement, now: datetime) -> "_Made":
+        """Return a task that has no id yet, and writes nothing."""
         given = submission.type or requirement.type
         kind = given or TicketType.FEATURE
         pipeline, ticket = self._pipeline(submission.pipeline, kind), _ticket_key(submission, requirement)
-        found = self.preflight(pipeline)
-        taken = self._redacted(replace(requirement, title=_title(submission, requirement), type=given))
+        taken = self._redacted(replace(requirement, title=title_of(submission.title, requirement), type=given))
         repository = inspect_repository(submission.repo, submission.base)
         git = repository.git
+        begun = self._begun(pipeline, submission, taken.requirement, TreeFiles(git, repository.base_commit))
+        pipeline, ticket = self._pipeline(begun.pipeline or pipeline.name, kind), ticket or begun.key or None
+        found = self.preflight(pipeline)
         if any(stage.work.publishes and stage.publish is not Publish.REPORT for stage in pipeline.stages.values()):
             require_writable(git, _branch(pipeline, ticket or "LOCAL", "TASK", kind))
         checks = resolve(git, repository.base_commit, submission.checks, self.settings.checks.rules())
         if objection := self.objection(pipeline, checks):
             raise SubmissionRefused(f"{objection}; see `orchestrator help security`, or allow the network")
-        task_id, key = self._new_id(ticket, now)
         task = Task(
-            id=task_id,
+            id="",
             title=taken.requirement.title,
-            folder=str(self.files.path_of(task_id)),
+            folder="",
             ticket=Ticket(
-                key=key, type=kind, source=requirement.source, sensitive_check=taken.check(now), preflight=found
+                key=ticket or "",
+                type=kind,
+                source=requirement.source,
+                sensitive_check=taken.check(now),
+                preflight=found,
             ),
             pipeline=pipeline.name,
-            pipeline_digest=digest_of(pipeline),
+            pipeline_digest=digest_of(pipeline.text),
             source=Source(
                 repo=str(repository.path),
                 base_branch=repository.base,
                 base_commit=repository.base_commit,
-                branch=_branch(pipeline, key, task_id, kind),
+                branch="",
             ),
             timing=Timing(created_at=now),
             updated_at=now,
@@ -148,16 +191,22 @@ class TaskFactory:
                 after=submission.after,
                 start_at=not_before(submission.at) if submission.at else None,
             ),
-            policy=self._policy(submission, requirement),
+            policy=self._policy(replace(submission, autonomy=submission.autonomy or begun.autonomy), requirement),
             status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
             retry_of=submission.retry_of,
         )
-        try:
-            self._write_files(task, taken, pipeline)
-        except BaseException:
-            self.files.delete(task_id)
-            raise
-        return task
+        return _Made(task, taken, pipeline, {**submission.files, **begun.files})
+
+    def _named(self, made: "_Made", task_id: str, key: str) -> Task:
+        """Return the task under its id, with the names that follow from it."""
+        branch = _branch(made.pipeline, key, task_id, made.task.ticket.type)
+        return replace(
+            made.task,
+            id=task_id,
+            folder=str(self.files.path_of(task_id)),
+            ticket=replace(made.task.ticket, key=key),
+            source=replace(made.task.source, branch=branch),
+        )
 
     def create_child(self, parent: Task, stage: Stage, child: Child, text: str, now: datetime) -> Task:
         """Return the task of a child with this text, with its folder written. It has its parent's checks. Blocks.
@@ -165,7 +214,7 @@ class TaskFactory:
         Raises SubmissionRefused, and what the preflight raises.
         """
         made, kind = task_of(parent, stage, child, now), parent.ticket.type
-        pipeline = self._pipeline(stage.child_pipeline, kind)
+        pipeline = self._pipeline(made.pipeline, kind)
         taken = self._redacted(Requirement(title=child.plan.title, text=text, type=kind))
         if objection := self.objection(pipeline, made.evaluation.checks):
             raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
@@ -174,7 +223,7 @@ class TaskFactory:
             made,
             title=taken.requirement.title,
             folder=str(self.files.path_of(made.id)),
-            pipeline_digest=_digest(pipeline.text),
+            pipeline_digest=digest_of(pipeline.text),
             ticket=Ticket(key=key, type=kind, sensitive_check=taken.check(now), preflight=self.preflight(pipeline)),
             source=replace(made.source, branch=_branch(pipeline, key, made.id, kind)),
         )
@@ -182,6 +231,19 @@ class TaskFactory:
             self.files.create(task.id)
         self._write_files(task, taken, pipeline)
         return task
+
+    def _begun(self, pipeline: Pipeline, submission: Submission, requirement: Requirement, files: TreeFiles) -> Begun:
+        """Return how the pipeline's family begins the task. Raises SubmissionRefused."""
+        if unknown := sorted(submission.files.keys() - set(pipeline.family.given)):
+            raise SubmissionRefused(f"the pipeline {pipeline.name!r} takes no file {unknown[0]!r:.80}")
+        submitted = Submitted(
+            text=requirement.text, title=requirement.title, pipeline=pipeline.name, keys=submission.keys,
+            files=submission.files,
+        )  # fmt: skip
+        try:
+            return pipeline.family.begin(submitted, files)
+        except ValueError as error:
+            raise SubmissionRefused(str(error)) from error
 
     def adopt(self, task: Task, folder: Path, names: Iterable[str]) -> None:
         """Copy what earlier stages left in another folder into the task's, secrets masked. Blocks. Raises OSError."""
@@ -249,41 +311,28 @@ class TaskFactory:
 
     def _write_files(self, task: Task, taken: RedactedTicket, pipeline: Pipeline) -> None:
         """Write what the task starts from: its ticket, whole and in parts, and its pipeline."""
+        self._write_ticket(task, taken)
+        self.files.write(task.id, PIPELINE_FILE, pipeline.text.encode())
+
+    def _write_given(self, task: Task, files: Mapping[str, str]) -> None:
+        """Write the files that a submission brought, or that the family composed, secrets masked."""
+        for name, text in files.items():
+            self.files.write(task.id, name, self.redactor.masked(text).encode())
+
+    def _write_ticket(self, task: Task, taken: RedactedTicket) -> None:
         requirement = taken.requirement
         parts = document(parse_template(requirement.text, task.title, requirement.type), task.title)
         self.files.write(task.id, TICKET_FILE, _json(ticket_document(task, taken)))
         self.files.write(task.id, PARSED_FILE, _json(parts))
-        self.files.write(task.id, PIPELINE_FILE, pipeline.text.encode())
 
 
-@lru_cache(maxsize=KEPT_PIPELINES)
-def accepted_pipeline(files: TaskFiles, task_id: str, digest: str) -> Pipeline:
-    """Return the pipeline of a task as it was declared when the task was submitted; `digest` is the task's own.
+class _Made(NamedTuple):
+    """A task without an id, its ticket as it may be passed on, its pipeline, and files that came with it."""
 
-    Raises DefinitionError if the task's copy is gone or damaged, or was changed since.
-    """
-    path = files.path_of(task_id, PIPELINE_FILE)
-    text = read_declared(path)
-    if digest and _digest(text) != digest:
-        raise definition_error(path, "this is not the pipeline that was accepted with the ticket; restore the file")
-    try:
-        return replace(_parsed(text), source=str(path))
-    except DefinitionError:
-        return parse_pipeline(text, str(path))  # for its messages, which name the file
-
-
-@lru_cache(maxsize=KEPT_TEXTS)
-def _parsed(text: str) -> Pipeline:
-    return parse_pipeline(text, PIPELINE_FILE)
-
-
-def digest_of(pipeline: Pipeline) -> str:
-    """Return what identifies the text of a pipeline."""
-    return _digest(pipeline.text)
-
-
-def _digest(text: str) -> str:
-    return blake2b(text.encode(), digest_size=16).hexdigest()
+    task: Task
+    taken: RedactedTicket
+    pipeline: Pipeline
+    files: Mapping[str, str]
 
 
 def _ticket_key(submission: Submission, requirement: Requirement) -> str | None:
@@ -299,9 +348,9 @@ def _autonomy(requirement: Requirement) -> Autonomy:
     return Autonomy.AUTO if requirement.tracker is None else Autonomy.INTERACTIVE
 
 
-def _title(submission: Submission, requirement: Requirement) -> str:
+def title_of(given: str, requirement: Requirement) -> str:
     """Return the title given by the submission or the ticket, or the first line that is not just punctuation."""
-    text = submission.title or requirement.title or requirement.text
+    text = given or requirement.title or requirement.text
     lines = (line.lstrip("# ").strip() for line in text.splitlines())
     words = " ".join(next((line for line in lines if line.strip("-=*_ ")), "untitled").split())
     return words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…"

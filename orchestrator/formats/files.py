@@ -51,7 +51,7 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> os.
 
 
 def free_name(folder: Path, wanted: str) -> str:
-    """Return a name that nothing in the folder has: the wanted one, or else the first of `<wanted>-2`, `-3` …"""
+    """Return a name that nothing in the folder has: the wanted one, or else it with the first free number from 2 on."""
     names = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
     return next(name for name in names if not os.path.lexists(folder / name))
 

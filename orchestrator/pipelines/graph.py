@@ -93,7 +93,11 @@ def about(stage: Stage) -> tuple[str, ...]:
 def _edges(stage: Stage, pipeline: Pipeline) -> Iterator[Edge]:
     approved = ("a person approves it",) if stage.review else ()
     conditions = (*(guard.describe() for guard in stage.guards), *approved)
-    yield Edge(source=stage.name, target=stage.next or COMPLETED, way=EdgeKind.NEXT, labels=conditions)
+    for choice in stage.choices:
+        chosen = (*conditions, *(guard.describe() for guard in choice.when))
+        yield Edge(source=stage.name, target=choice.next, way=EdgeKind.NEXT, labels=chosen)
+    others = ("else",) if stage.choices else conditions
+    yield Edge(source=stage.name, target=stage.next or COMPLETED, way=EdgeKind.NEXT, labels=others)
     if stage.on_fail is not None and stage.budget is not None:
         once, often = _FAILS[stage.publish]
         limit = pipeline.budgets[stage.budget]

@@ -7,10 +7,11 @@ from typing import get_type_hints
 
 from orchestrator.core.decide.work import WORK
 from orchestrator.core.decide.work.agent import AgentWork
+from orchestrator.core.family.family import Family
 from orchestrator.core.guards import GUARDS
 from orchestrator.core.task.children import OnChildFailure
 from orchestrator.core.task.guards import Guard
-from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Family, Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Choice, Pipeline, Stage, Work
 from orchestrator.core.task.publication import Publish
 from orchestrator.formats.table import DefinitionError, Table, nearest
 from orchestrator.formats.toml import read_toml
@@ -60,19 +61,25 @@ def _stage(name: str, table: Table, family: Family) -> Stage:
         name=name,
         work=work or AgentWork(),
         role=table.maybe_text("role"),
-        artifacts=table.texts("artifacts", ()),
+        artifacts=_artifacts(table),
+        answer=table.maybe_text("answer"),
+        documents=table.texts("documents", ()),
+        commits=table.flag("commits", default=False),
+        resume_session=table.flag("resume_session", default=False),
         guards=tuple(guard for inner in table.tables("guards") if (guard := _guard(inner, family))),
         next=table.maybe_text("next"),
+        choices=tuple(_choice(inner, family) for inner in table.tables("choices")),
         on_fail=table.maybe_text("on_fail"),
         budget=table.maybe_text("budget"),
         plan=table.maybe_text("plan"),
         publish=table.choice("publish", {kind.value: kind for kind in Publish}, "way to publish") or Publish.BRANCH,
         children=table.maybe_text("children"),
-        child_pipeline=table.maybe_text("child_pipeline"),
+        child_pipelines=table.texts("child_pipelines", ()),
         on_child_failure=table.choice("on_child_failure", {kind.value: kind for kind in OnChildFailure}, "reaction")
         or OnChildFailure.STOP,
         recheck=table.maybe_text("recheck"),
         mode=table.maybe_text("mode"),
+        phase=table.whole("phase", at_least=1) if table.has("phase") else None,
         review=table.flag("review", default=False),
         line=table.report.line((*table.path, "role")),
     )
@@ -80,6 +87,21 @@ def _stage(name: str, table: Table, family: Family) -> Stage:
     if work is not None:
         _check_work(stage, table)
     return stage
+
+
+def _artifacts(table: Table) -> tuple[str, ...]:
+    """Return the files that an agent may leave; its answer is one of them."""
+    answer = table.maybe_text("answer")
+    return tuple(dict.fromkeys((*table.texts("artifacts", ()), *((answer,) if answer else ()))))
+
+
+def _choice(table: Table, family: Family) -> Choice:
+    guards = tuple(guard for inner in table.tables("when") if (guard := _guard(inner, family)))
+    choice = Choice(next=table.text("next"), when=guards)
+    if not table.has("when"):
+        table.note("next", "a choice needs guards: when = [{ guard = … }]")
+    table.done()
+    return choice
 
 
 def _work(table: Table) -> Work | None:
@@ -133,6 +155,7 @@ def _check_work(stage: Stage, table: Table) -> None:
     if table.has("recheck") and not work.publishes:
         table.note("recheck", f"only a stage with {_kinds(publishes=True)} has its work judged again")
     _check_children(stage, table)
+    _check_agent(stage, table)
     if work.has_steps and stage.plan is None:
         table.report.note(table.path, f"stage {stage.name} works through steps: name their file with plan = …")
     if not work.has_steps and stage.plan is not None:
@@ -143,7 +166,7 @@ def _check_work(stage: Stage, table: Table) -> None:
 
 def _check_children(stage: Stage, table: Table) -> None:
     """Report what a stage lacks that has children, and what only such a stage may have."""
-    keys = ("children", "child_pipeline")
+    keys = ("children", "child_pipelines")
     if not stage.work.has_children:
         for key in (*keys, "on_child_failure"):
             if table.has(key):
@@ -154,9 +177,19 @@ def _check_children(stage: Stage, table: Table) -> None:
             table.report.note(table.path, f"stage {stage.name} has children: give {key} = …")
 
 
-def _kinds(*, has_steps: bool = False, publishes: bool = False) -> str:
-    """Return the kinds of work that have steps or publish, as a pipeline file says them."""
-    fitting = [kind for kind in WORK.values() if has_steps <= kind.has_steps and publishes <= kind.publishes]
+def _check_agent(stage: Stage, table: Table) -> None:
+    """Report what a verifying stage lacks, and what only a stage with an agent may have."""
+    if stage.work.verifies and len(stage.artifacts) != 1:
+        table.report.note(table.path, f"stage {stage.name} verifies: name the file of its verdict with answer = …")
+    if not stage.work.is_done_by_agent:
+        for key in ("answer", "documents", "commits", "resume_session"):
+            if table.has(key):
+                table.note(key, f"only a stage with {_kinds(is_done_by_agent=True)} has {key}")
+
+
+def _kinds(**wanted: bool) -> str:
+    """Return the kinds of work that have all these properties, as a pipeline file says them."""
+    fitting = [kind for kind in WORK.values() if all(getattr(kind, name) is value for name, value in wanted.items())]
     return " or ".join(map(_as_declared, fitting))
 
 

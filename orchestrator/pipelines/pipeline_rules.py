@@ -14,6 +14,7 @@ DAEMONS_FILES = ("ticket.json", "state.json", "journal.jsonl", "failures.jsonl",
 
 _STAGE_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _ARTIFACT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.*-]*")
+_DOCUMENT_PATH = re.compile(r"(?:[\w.*{}-]+/)*[\w.*{}-]+")
 
 
 def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
@@ -28,6 +29,10 @@ def note_broken_rules(pipeline: Pipeline, report: Report) -> None:
         _note_file(stage.children or "", pipeline, report, ("stages", stage.name, "children"))
         for index, guard in enumerate(stage.guards):
             _note_guard(guard, pipeline, report, ("stages", stage.name, "guards", index))
+        for number, choice in enumerate(stage.choices):
+            for index, guard in enumerate(choice.when):
+                _note_guard(guard, pipeline, report, ("stages", stage.name, "choices", number, "when", index))
+    _note_phases(pipeline, report)
     _note_idle_budgets(pipeline, report)
     if not report.problems:
         _note_unreachable(pipeline, report)
@@ -39,6 +44,19 @@ def _note_review(stage: Stage, report: Report) -> None:
     if stage.review and not stage.work.is_done_by_agent and stage.on_fail is None:
         problem = f"a review of {stage.name} needs an agent in it, or on_fail = the stage where changes are made"
         report.note(("stages", stage.name, "review"), problem)
+
+
+def _note_phases(pipeline: Pipeline, report: Report) -> None:
+    """Report phases that are not numbered from 1 in the order of the stages."""
+    last = 0
+    for stage in pipeline.stages.values():
+        if stage.phase is None:
+            continue
+        if stage.phase not in {last, last + 1} or stage.phase == 0:
+            expected = f"{last} or {last + 1}" if last else "1"
+            report.note(("stages", stage.name, "phase"), f"phase = {stage.phase} is out of order: write {expected}")
+            return
+        last = stage.phase
 
 
 def check_roles(pipeline: Pipeline, known: Collection[str]) -> tuple[Problem, ...]:
@@ -58,16 +76,16 @@ def check_children(pipeline: Pipeline, known: Mapping[str, Pipeline]) -> tuple[P
     """Return the problems with the pipelines of a pipeline's children: unknown ones, and those that lead back to it."""
     found: list[Problem] = []
     for stage in pipeline.stages.values():
-        name = stage.child_pipeline
-        if name is None:
-            continue
-        if name not in known:
-            text = f"stage {stage.name} names an unknown pipeline {name!r}; {nearest(name, known)}"
-        elif pipeline.name in descendants(name, known):
-            text = f"stage {stage.name} names {name!r}, whose children would have children of {pipeline.name!r} again"
-        else:
-            continue
-        found.append(Problem(source=pipeline.source, line=stage.line, text=text))
+        for name in stage.child_pipelines:
+            if name not in known:
+                text = f"stage {stage.name} names an unknown pipeline {name!r}; {nearest(name, known)}"
+            elif pipeline.name in descendants(name, known):
+                text = (
+                    f"stage {stage.name} names {name!r}, whose children would have children of {pipeline.name!r} again"
+                )
+            else:
+                continue
+            found.append(Problem(source=pipeline.source, line=stage.line, text=text))
     return tuple(found)
 
 
@@ -77,7 +95,7 @@ def descendants(name: str, known: Mapping[str, Pipeline]) -> set[str]:
     while new:
         found |= new
         stages = [stage for one in new if one in known for stage in known[one].stages.values()]
-        new = {stage.child_pipeline for stage in stages if stage.child_pipeline} - found
+        new = {child for stage in stages for child in stage.child_pipelines} - found
     return found
 
 
@@ -99,10 +117,12 @@ def _note_name(stage: Stage, pipeline: Pipeline, report: Report) -> None:
 
 def _note_ways_out(stage: Stage, pipeline: Pipeline, report: Report) -> None:
     path = ("stages", stage.name)
-    for key, target in (("next", stage.next), ("on_fail", stage.on_fail), ("recheck", stage.recheck)):
+    chosen = [(("choices", index, "next"), choice.next) for index, choice in enumerate(stage.choices)]
+    named = [((key,), getattr(stage, key)) for key in ("next", "on_fail", "recheck")]
+    for key, target in (*named, *chosen):
         if target is not None and target not in pipeline.stages:
             hint = nearest(target, pipeline.stages)
-            report.note((*path, key), f"{key} of {stage.name} names an unknown stage {target!r}; {hint}")
+            report.note((*path, *key), f"{key[-1]} of {stage.name} names an unknown stage {target!r}; {hint}")
     if stage.next is None and not stage.work.publishes:
         report.note(path, f'{stage.name} is a dead end: it needs next = …; only work = "deliver" may be the end')
     if stage.on_fail is not None and stage.budget is None:
@@ -121,6 +141,13 @@ def _note_artifacts(stage: Stage, report: Report) -> None:
         for file in DAEMONS_FILES:
             if fnmatchcase(file, pattern):
                 report.note((*path, index), f"artifact {pattern!r} would let an agent write {file}")
+    for index, pattern in enumerate(stage.documents):
+        names = pattern.split("/")
+        if not _DOCUMENT_PATH.fullmatch(pattern) or {".", "..", ".git"} & set(names):
+            report.note(
+                ("stages", stage.name, "documents", index),
+                f"document {pattern!r} must be a path in the worktree like docs/*.md; * stands for any characters",
+            )
 
 
 def _note_guard(guard: Guard, pipeline: Pipeline, report: Report, path: Path) -> None:
@@ -134,7 +161,8 @@ def _note_guard(guard: Guard, pipeline: Pipeline, report: Report, path: Path) ->
 
 def _note_file(name: str, pipeline: Pipeline, report: Report, path: Path) -> None:
     """Report a file that no stage leaves, because its gate could never open."""
-    left = {"ticket.json"}.union(*(stage.artifacts for stage in pipeline.stages.values()))
+    stages = pipeline.stages.values()
+    left = {"ticket.json", *pipeline.family.given}.union(*(stage.artifacts + stage.documents for stage in stages))
     if name and not any(fnmatchcase(name, pattern) for pattern in left):
         report.note(path, f"no stage leaves {name!r} (see artifacts); {nearest(name, left)}")
 
@@ -161,21 +189,24 @@ def _note_unreachable(pipeline: Pipeline, report: Report) -> None:
         name = ahead.pop()
         if name in pipeline.stages and name not in reached:
             reached.add(name)
-            ahead += filter(None, (pipeline.stages[name].next, pipeline.stages[name].on_fail))
+            stage = pipeline.stages[name]
+            ahead += filter(None, (*stage.ways_on, stage.on_fail, stage.recheck))
     for name in pipeline.stages.keys() - reached if reached else ():
         report.note(("stages", name), f"{name} is never reached: no next or on_fail leads to it from {pipeline.start}")
 
 
 def _note_endless(pipeline: Pipeline, report: Report) -> None:
-    """Report each loop by `next` alone, once: nothing would ever count its rounds."""
+    """Report each loop without a way back, once: nothing would ever count its rounds."""
     seen: set[str] = set()
-    for stage in pipeline.stages.values():
-        way: list[str] = []
-        here: str | None = stage.name
-        while here is not None and here in pipeline.stages and here not in seen:
-            seen.add(here)
-            way.append(here)
-            here = pipeline.stages[here].next
-        if here in way:
-            circle = " → ".join((*way[way.index(here) :], here))
-            report.note(("stages", here, "next"), f"{circle} is an endless loop; go back with on_fail and a budget")
+    for start in pipeline.stages:
+        ways: list[tuple[str, ...]] = [(start,)] if start not in seen else []
+        while ways:
+            way = ways.pop()
+            for name in pipeline.stages[way[-1]].ways_on:
+                if name in way:
+                    circle = " → ".join((*way[way.index(name) :], name))
+                    problem = f"{circle} is an endless loop; go back with on_fail and a budget"
+                    report.note(("stages", name, "next"), problem)
+                elif name not in seen:
+                    ways.append((*way, name))
+            seen.add(way[-1])

@@ -50,8 +50,8 @@ def state_schema() -> JsonObject:
         **{name: schema_of(hints[name]) for name in (*SAME_NAME, "publication")},
         **{name: one for part in FLAT for name, one in properties_of(hints[part]).items()},
         "progress": {"type": "integer", "minimum": 0, "maximum": 100},
-        "current_phase": _NULL,
-        "total_phases": _NULL,
+        "current_phase": maybe(_WHOLE),
+        "total_phases": maybe(_WHOLE),
         "run": schema_of(hints["run"]),
         "states": {"type": "object", "additionalProperties": _stage_record(facts)},
         "checks": {"type": "object", "additionalProperties": _TEXT},
@@ -75,14 +75,15 @@ def pipeline_schema() -> JsonObject:
     tables = (GUARDS, *(family.guards for family in FAMILIES.values()))
     guards = [_guard(name, kind) for table in tables for name, kind in table.items()]
     stage: JsonObject = {
-        **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "recheck", "mode"), _TEXT),
-        **dict.fromkeys(("children", "child_pipeline"), _TEXT),
+        **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "recheck", "mode", "children", "answer"), _TEXT),
+        **dict.fromkeys(("artifacts", "documents", "child_pipelines"), _TEXTS),
+        **dict.fromkeys(("review", "commits", "resume_session"), schema_of(bool)),
         "on_child_failure": schema_of(OnChildFailure),
         "work": one_of(*WORK),
-        "artifacts": _TEXTS,
         "guards": array({"anyOf": [*guards]}),
+        "choices": array(record({"next": _TEXT, "when": array({"anyOf": [*guards]})}, ["next", "when"])),
         "publish": schema_of(Publish),
-        "review": schema_of(bool),
+        "phase": {"type": "integer", "minimum": 1},
     }
     return _titled(
         "a pipeline",
@@ -149,7 +150,7 @@ def _agent() -> JsonObject:
     return record({
         **cast(JsonObject, own),
         "session_id": maybe(_TEXT),
-        "current_phase": _NULL,
+        "current_phase": maybe(_WHOLE),
         "current_step": maybe(_WHOLE),
         "tokens_used": _WHOLE,
         "cost_usd": schema_of(float),

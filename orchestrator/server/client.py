@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import IO, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -30,7 +30,7 @@ from orchestrator.server.schemas.daemon import StatusView
 from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
 from orchestrator.server.schemas.limits import LimitsView
 from orchestrator.server.schemas.records import AttemptList, TranscriptPage
-from orchestrator.server.schemas.task_input import CapsBody, ChangeBody, ImportBody, SubmissionBody, TaskFilter
+from orchestrator.server.schemas.task_input import ChangeBody, ImportBody, SubmissionBody, TaskFilter
 from orchestrator.server.schemas.tasks import ManyView, ProblemView, TaskPage, TaskView, WhyView
 from orchestrator.server.schemas.user_requests import (
     AnswerBody,
@@ -134,6 +134,15 @@ class Client:
         """Return what an agent said and did from an offset on."""
         return self._get(TranscriptPage, f"{_path(name)}/agents/{attempt}/transcript", {"offset": offset, "raw": raw})
 
+    def deliverables(self, name: str, into: IO[bytes]) -> None:
+        """Write a ZIP archive of what the task made into an open file."""
+        with self._reached(), self._http.stream("GET", f"{_path(name)}/deliverables", timeout=READ_TIMEOUT) as response:
+            if response.is_error:
+                response.read()
+                raise _refusal(response)
+            for piece in response.iter_bytes():
+                into.write(piece)
+
     def checkpoints(self, name: str) -> CheckpointList:
         """Return every checkpoint of a task, newest first."""
         return self._get(CheckpointList, f"{_path(name)}/checkpoints")
@@ -182,9 +191,9 @@ class Client:
         """Do something with all tasks: pause, resume or drain."""
         return _view(ManyView, self._sent("POST", f"/api/{action}"))
 
-    def change_caps(self, name: str, caps: CapsBody) -> TaskView:
-        """Change the caps of a task; those that are not named stay."""
-        content = ChangeBody(caps=caps).model_dump_json(by_alias=True, exclude_unset=True).encode()
+    def change(self, name: str, body: ChangeBody) -> TaskView:
+        """Change what the body names."""
+        content = body.model_dump_json(by_alias=True, exclude_unset=True).encode()
         headers = {"Content-Type": "application/json"}
         return _view(TaskView, self._sent("PATCH", _path(name), content=content, headers=headers))
 

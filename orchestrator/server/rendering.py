@@ -8,9 +8,19 @@ from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestStatus, UserRequest
+from orchestrator.daemon.deliverables.progress import AgentProgress
 from orchestrator.daemon.services.task_index import ListedTask
 from orchestrator.server.schemas.base import Redact, compose_view
-from orchestrator.server.schemas.tasks import AgentView, ChildView, ManyView, SpentView, TaskLine, TaskView
+from orchestrator.server.schemas.tasks import (
+    AgentStateView,
+    AgentView,
+    AutoSaveView,
+    ChildView,
+    ManyView,
+    SpentView,
+    TaskLine,
+    TaskView,
+)
 from orchestrator.server.schemas.user_requests import RequestView
 
 R = TypeVar("R", bound=RequestView)
@@ -42,6 +52,21 @@ def task_view(task: Task, redact: Redact, spent_by_all: Spending | None = None) 
         spent=spent_view(task.spending.total),
         spent_by_all=spent_view(spent_by_all or task.spending.whole),
         closing=final_message(task, ended_at(task)) if has_ended(task) else None,
+    )
+
+
+def agent_state_view(found: AgentProgress, redact: Redact) -> AgentStateView:
+    """Return what a task's agent is doing."""
+    task, agent = found.task, found.task.agent
+    return compose_view(
+        AgentStateView,
+        redact,
+        agent,
+        task,
+        current_step=found.step,
+        progress=found.percent,
+        tokens_used=agent.usage.tokens,
+        checkpoint=AutoSaveView(last_saved=agent.last_saved, auto_save_interval=round(1000 * found.checkpoint_every)),
     )
 
 

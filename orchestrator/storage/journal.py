@@ -13,7 +13,8 @@ from typing import NamedTuple, cast
 
 import orjson
 
-from orchestrator.core.events.events import Event, TaskSubmitted
+from orchestrator.core.events.events import DraftChanged, Event, TaskSubmitted
+from orchestrator.core.task.progress import deliverables
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json, JsonObject, stamp, to_json
 from orchestrator.formats.files import free_name, parsed, read_file, unsealed, write_atomically
@@ -134,10 +135,18 @@ def line_of(before: Task | None, after: Task, event: Event, change: list[Operati
         "from": old,
         "to": new,
         "trigger": type(event).__name__,
-        "metadata": {"stage": after.stage, "status": after.status.value, "attempt": after.agent.attempt},
+        "metadata": _metadata(after),
         "event": _event_json(event),
         "change": cast(Json, change),
     }
+
+
+def _metadata(task: Task) -> JsonObject:
+    """Return where the task is: in a pipeline with phases also the phase, and how many files it has left."""
+    found: JsonObject = {"stage": task.stage, "status": task.status.value, "attempt": task.agent.attempt}
+    if (phase := task.current_phase) is not None:
+        found |= {"phase": phase, "deliverables": len(deliverables(task.stages, phase))}
+    return found
 
 
 class Replayed(NamedTuple):
@@ -313,8 +322,8 @@ def _is_later(raw: bytes, task_id: str, document: JsonObject) -> bool:
 
 
 def _event_json(event: Event) -> Json:
-    """Return the whole event; a submitted task is left out, because the change contains it."""
-    if isinstance(event, TaskSubmitted):
+    """Return the whole event; a submitted or changed task is left out, because the change contains it."""
+    if isinstance(event, TaskSubmitted | DraftChanged):
         return {"at": stamp(event.at), "by": event.by}
     return to_json(event)
 

@@ -13,7 +13,7 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import cast
 
-from orchestrator.core.task.agent import Agent, TurnProgress
+from orchestrator.core.task.agent import TurnProgress
 from orchestrator.core.task.checks import Check, CheckKind
 from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.progress import StageFacts, StageRecord, Step
@@ -28,6 +28,7 @@ MACHINE_TEST = "chainbench"
 """What the original format calls the integration test that a machine offers."""
 RESULT_NAMES = ("unit_test", "lint", "security", MACHINE_TEST)
 AUTO_SAVE_INTERVAL = 600
+"""Seconds between two checkpoints of a working agent."""
 KEPT_SHOWN = 512
 """Converted values that are cached: most decisions do not change most steps, stages and failures."""
 PUBLISHED = ("pr_url", "merged_at", "merge_commit")
@@ -46,7 +47,7 @@ USAGE = ("tokens_before_session", "cost_before_session")
 
 SAME_NAME = (
     *("seq", "title", "status", "block_reason", "next_action", "retry_at", "feedback", "requested_changes"),
-    *("requests", "notices", "spending", "parent", "children", "pipeline_digest", "retry_of"),
+    *("requests", "notices", "spending", "parent", "children", "sessions", "pipeline_digest", "retry_of"),
 )
 FLAT = ("source", "schedule", "timing")
 """Records of a task whose fields stand at the top of the document."""
@@ -73,13 +74,13 @@ def to_document(task: Task) -> JsonObject:
         **_shown(task.timing),
         "publication": _shown(task.publication),
         "progress": task.progress,
-        "current_phase": None,
-        "total_phases": None,
+        "current_phase": task.current_phase,
+        "total_phases": task.total_phases,
         "run": to_json(task.run),
         "states": {name: _stage(task, record) for name, record in task.stages.items()},
         "checks": {check.name: check.command for check in task.evaluation.checks},
         "check_options": {check.name: _check_options(check) for check in task.evaluation.checks},
-        "agent": _agent(task.agent),
+        "agent": _agent(task),
         "waiting": [_ask(request) for request in task.pending_requests],
         "budgets": {name: {"used": budget.used, "limit": budget.limit} for name, budget in task.budgets.items()},
         "failure_log": [shown_failure(entry) for entry in task.failures.entries],
@@ -135,7 +136,7 @@ def _stage(task: Task, record: StageRecord) -> JsonObject:
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def _without_facts(record: StageRecord) -> JsonObject:
-    return {key: value for key, value in _shown(record).items() if key != "facts"}
+    return {key: value for key, value in _shown(record).items() if key != "facts" and (key, value) != ("way", "")}
 
 
 def _stage_from(record: JsonObject) -> JsonObject:
@@ -185,8 +186,9 @@ def _facts(task: Task, facts: StageFacts) -> JsonObject:
             return {"revision": task.budgets[REVISIONS].used if REVISIONS in task.budgets else 0}
 
 
-def _agent(agent: Agent) -> JsonObject:
+def _agent(task: Task) -> JsonObject:
     """Return the agent; the facts of its session, turn and usage that scripts read stand at the top of it."""
+    agent = task.agent
     session, turn, usage = agent.session, agent.turn, agent.usage
     return {
         "status": agent.status.value,
@@ -195,7 +197,7 @@ def _agent(agent: Agent) -> JsonObject:
         "attempt": agent.attempt,
         "pid": agent.pid,
         "session_id": session.id,
-        "current_phase": None,
+        "current_phase": task.current_phase if agent.attempt else None,
         "current_step": turn.step,
         "tokens_used": usage.tokens,
         "cost_usd": usage.cost_usd,

@@ -157,6 +157,19 @@ class Git:
             raise self._failure(args, code, err)
         return os.fsdecode(out).rstrip("\n") if code == 0 else None
 
+    @contextmanager
+    def talk(self, *args: str) -> Generator["subprocess.Popen[bytes]", None, None]:
+        """Run a git command that answers requests, with pipes at its standard input and output, and kill it afterwards.
+
+        Whoever reads decides how fast: there is no timeout. Raises GitError if git cannot be started.
+        """
+        process = self._begin(args, subprocess.DEVNULL)
+        with process, _counted(process):
+            try:
+                yield process
+            finally:
+                _end(process)
+
     def _failure(self, args: tuple[str, ...], code: int, err: bytes) -> GitError | OSError:
         """Return why git failed. Many of its messages do not say that the disk is full, so the disk is asked too."""
         failure = GitError(escape_text("git " + shlex.join(args), 300), code, _tail(err))
@@ -176,6 +189,20 @@ class Git:
     def _call(
         self, args: tuple[str, ...], stdin: bytes, timeout: float, changes: Mapping[str, str | None] | None = None
     ) -> tuple[int, bytes, bytes]:
+        process = self._begin(args, subprocess.PIPE, changes)
+        with process, _counted(process):
+            try:
+                out, err = process.communicate(stdin, timeout)
+            except subprocess.TimeoutExpired as error:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                raise GitError(escape_text("git " + shlex.join(args), 300), None, f"limit {timeout:.0f} s") from error
+        return process.returncode, out, err
+
+    def _begin(
+        self, args: tuple[str, ...], errors: int, changes: Mapping[str, str | None] | None = None
+    ) -> "subprocess.Popen[bytes]":
+        """Start git in an environment of its own, as the leader of a session. Raises GitError."""
         environment = _environment({**FIXED, **(OVER_THE_NETWORK if self.network else {}), **self.overrides})
         if self.network:
             environment["GIT_ALLOW_PROTOCOL"] = "file:https:ssh"
@@ -185,13 +212,12 @@ class Git:
             environment.pop(name, None)
             if change is not None:
                 environment[name] = change
-        command = ["git", "-C", str(self.folder.absolute()), *args]
         try:
-            process = subprocess.Popen(
-                command,
+            return subprocess.Popen(
+                ["git", "-C", str(self.folder.absolute()), *args],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=errors,
                 env=environment,
                 start_new_session=True,
             )
@@ -199,14 +225,6 @@ class Git:
             raise GitError("git", 127, "git is not installed, or not in PATH; install it (2.34 or newer)") from error
         except ValueError as error:
             raise GitError("git", 128, f"{escape_text(str(self.folder))} cannot be a path: {error}") from error
-        with process, _counted(process):
-            try:
-                out, err = process.communicate(stdin, timeout)
-            except subprocess.TimeoutExpired as error:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-                raise GitError(escape_text("git " + shlex.join(args), 300), None, f"limit {timeout:.0f} s") from error
-        return process.returncode, out, err
 
 
 def config_keys(folder: Path) -> list[str]:

@@ -33,6 +33,7 @@ from orchestrator.core.task.checkpoint import SavedWork
 from orchestrator.errors import OrchestratorError
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.clone import FETCH, Clone, WorkspaceError, branch_names, clone_folder_name, identity
+from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.folders import build_aside, erase
 from orchestrator.workspaces.git import Git, GitError
 from orchestrator.workspaces.repository import open_repository
@@ -157,6 +158,16 @@ class Workspace:
             clone.git.run("update-ref", f"refs/orchestrator/{task_id}/head", commit)
             erase(worktree)
         self.prepare(task_id, repo, clone.ref(f"refs/orchestrator/{task_id}/base") or commit, branch)
+
+    def files(self, task_id: str, folder: Path) -> TreeFiles:
+        """Return the files of the task's work as they are, also uncommitted ones, and those of its own folder.
+
+        Raises WorkspaceError and GitError.
+        """
+        clone = self.clone_of(task_id)
+        with self._looking_at(task_id):
+            head, _ = clone.take_in(self.worktree(task_id), task_id)
+            return TreeFiles(clone.git, self._files(task_id).tree(head), folder)
 
     def facts(self, task_id: str, base_commit: str, since: str) -> BranchFacts:
         """Return the state of the task's worktree; commits count from `since`, changes from `base_commit`.

@@ -28,9 +28,10 @@ from orchestrator.core.events.agent_events import Text
 from orchestrator.core.events.events import CancelRequested, Event, PauseRequested, ResumeRequested, TaskSubmitted
 from orchestrator.core.events.notice import Notice
 from orchestrator.core.events.run_events import RunFrozen
+from orchestrator.core.family.family import PLAIN
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.agent import ProcessState
-from orchestrator.core.task.pipeline import ENGINE_BUDGETS, PLAIN, Pipeline, Stage
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage
 from orchestrator.core.task.task import NextAction, Source, Task, Timing
 from orchestrator.core.task.ticket import Preflight, Ticket
 from orchestrator.daemon.child_tasks import ChildTasks
@@ -241,7 +242,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
             running=running,
             workspace=workspace,
             checkpoints=checkpoints,
-            gates=Gates(workspace, lambda _: {}),
+            gates=Gates(workspace, lambda _: {}, lambda _: ""),
             publisher=Publisher(
                 outbound=Outbound(
                     workspace=workspace,

@@ -78,6 +78,25 @@ async def test_the_submitter_is_identified_by_the_kernel_and_recorded(
     assert entries[0]["event"]["by"].endswith(f" uid:{os.getuid()} pid:{os.getpid()}")
 
 
+async def test_the_agent_is_shown_under_the_names_of_the_original_system(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    task_id = await submitted(client, daemon)
+    agent = (await client.get(f"/api/tasks/{task_id}/agent")).json()
+    nothing = dict.fromkeys(("role", "currentPhase", "currentStep", "blockedBy", "lastUpdate"))
+    counted = {"attempt": 0, "progress": 0, "tokensUsed": 0}
+    checkpoint = {"lastSaved": None, "autoSaveInterval": 600_000}
+    assert agent == {"status": "idle", **nothing, **counted, "checkpoint": checkpoint}
+    entry = (await client.get(f"/api/tasks/{task_id}/journal")).json()["entries"][0]
+    assert (entry["taskId"], entry["type"], entry["from"], entry["to"]) == (
+        task_id,
+        "state_transition",
+        None,
+        "pending",
+    )
+    assert (await client.get("/api/tasks/made-up/agent")).status_code == 404
+
+
 async def test_lists_have_the_newest_first_and_are_filtered_by_page_and_status(
     client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:

@@ -30,6 +30,7 @@ def test_a_task_gets_the_users_settings_as_they_are_and_nothing_else(tmp_path: P
     users = tmp_path / "home/.claude"
     written(users / "settings.json", '{"model": "opus"}').chmod(0o444)
     written(users / "skills/do/it.sh", "true").chmod(0o755)
+    written(users / "skills/orchestrator/commands/submit.md", "submit it")
     written(tmp_path / "dotfiles/CLAUDE.md", "Be brief.")
     (users / "CLAUDE.md").symlink_to(tmp_path / "dotfiles/CLAUDE.md")
     written(users / "commands/deep/hey.md", "say hey")

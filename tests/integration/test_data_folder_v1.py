@@ -32,6 +32,7 @@ from tests.fakes.recorded import Recorded, parts, recorded
 from tests.fakes.repositories import git
 
 redact = bundled_redactor().masked
+NO_PHASES = {"currentPhase": None, "totalPhases": None}
 RETRY = "orchestrator retry ID, which makes a new task of it"
 
 
@@ -138,7 +139,7 @@ def in_present_words(view: Json) -> Json:
     now = {names.get(name, name): value for name, value in view.items()}
     now["closing"] = now["closing"] and reworded(now["closing"]).replace("ID", view["id"])
     retry = ["retry"] if view["status"] == "failed" else []
-    new = {"parent": None, "children": [], "retryOf": None, "spentByAll": view["spent"]}
+    new = {"parent": None, "children": [], "retryOf": None, "spentByAll": view["spent"], **NO_PHASES}
     return {**now, **new, "allowed": [*retry, *view["allowed"]]}
 
 
@@ -148,6 +149,7 @@ def with_new_fields(document: Json) -> Json:
     setbacks, turn = {**agent["setbacks"], "losses": 0}, {**agent["turn"], "usd": 0.0, "tool": "", "tool_since": None}
     states = {name: {**record} for name, record in document["states"].items()}
     for record in states.values():
+        record["phase"] = None
         if "result_details" in record:
             new = {"details": "", "modified_files": []}
             record["result_details"] = {name: {**one, **new} for name, one in record["result_details"].items()}
@@ -159,6 +161,7 @@ def with_new_fields(document: Json) -> Json:
         "pipeline_digest": "",
         "parent": None,
         "children": [],
+        "sessions": {},
         "after_any_end": False,
         "retry_of": None,
         "run": run and {**run, "holder": ""},

@@ -22,13 +22,13 @@ from orchestrator.daemon.task_factory import (
     Submission,
     SubmissionRefused,
     TaskFactory,
-    accepted_pipeline,
 )
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.table import DefinitionError
 from orchestrator.integrations.errors import NotFound
 from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.trackers import Trackers
+from orchestrator.pipelines.accepted import accepted_pipeline
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import Folders
 from orchestrator.pipelines.definitions import load_definitions

@@ -9,7 +9,7 @@ from orchestrator.cli.context import Json, TaskName, UsageError, context_of, par
 from orchestrator.cli.output import budget_of, console, note, print_json, status_text
 from orchestrator.core.events.operations import OperationRefused
 from orchestrator.core.task.agent import PauseReason
-from orchestrator.server.schemas.task_input import CapsBody
+from orchestrator.server.schemas.task_input import CapsBody, ChangeBody
 from orchestrator.server.schemas.tasks import ManyView, TaskView
 
 OneOrAll = Annotated[
@@ -78,7 +78,7 @@ def budget(  # noqa: PLR0913, PLR0917 - one parameter for each option
     given = {"usd": usd, "tokens": tokens, "turns": turns, "hours": hours}
     caps = {name: cap for name, cap in given.items() if cap is not None}
     with context_of(context).client() as client:
-        found = client.change_caps(task, parse_options(CapsBody, caps)) if caps else client.task(task)
+        found = client.change(task, ChangeBody(caps=parse_options(CapsBody, caps))) if caps else client.task(task)
     if json:
         print_json(found)
         return

@@ -1,8 +1,9 @@
-"""`review`, `merge`, `archive`, `delete`: for tasks whose change is published, or that have ended."""
+"""`review`, `merge`, `download`, `archive`, `delete`: for tasks whose change is published, or that have ended."""
 
 import re
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import IO, Annotated
 
 import typer
 from pydantic import BaseModel
@@ -40,6 +41,13 @@ class Deleted(BaseModel):
     """The id of a deleted task."""
 
     deleted: str
+
+
+class Downloaded(BaseModel):
+    """The task whose archive was downloaded, and where it is."""
+
+    task: str
+    file: Path
 
 
 def review(
@@ -80,6 +88,32 @@ def merge(context: typer.Context, task: TaskName, json: Json = False) -> None:
         note(f"at the last check, this prevented a merge: {hindrance}")
 
 
+def download(
+    context: typer.Context,
+    task: TaskName,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; default: <id>.zip. - is stdout.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Download what a task made as a ZIP archive: documents of its stages, and files that its commits changed."""
+    with context_of(context).client() as client:
+        found = client.task(task)
+        if output == Path("-"):
+            client.deliverables(found.id, sys.stdout.buffer)
+            return
+        target = (output or Path(f"{found.id}.zip")).expanduser()
+        try:
+            with target.open("xb") as file:
+                _fill(client, found.id, file, target)
+        except FileExistsError:
+            raise UsageError(f"{target} exists already; remove it, or give another file with --output") from None
+    if json:
+        print_json(Downloaded(task=found.id, file=target))
+    else:
+        console().print(line(str(target)))
+
+
 def archive(context: typer.Context, task: TaskName, json: Json = False) -> None:
     """Archive an ended task: lists leave it out, its worktree is removed, everything else stays."""
     with context_of(context).client() as client:
@@ -108,6 +142,15 @@ def delete(
         print_json(Deleted(deleted=found.id))
     else:
         console().print(found.id, "is deleted")
+
+
+def _fill(client: Client, task: str, file: IO[bytes], target: Path) -> None:
+    """Write the archive into a new file, which is removed if that fails."""
+    try:
+        client.deliverables(task, file)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
 
 
 def _of_pull_request(client: Client, name: str) -> str:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -21,13 +21,15 @@ from orchestrator.core.task.ticket import TicketType
 from orchestrator.integrations.tickets.text.ticket import readable
 from orchestrator.redaction.rules import LARGEST_TEXT
 from orchestrator.server.client import Client
-from orchestrator.server.schemas.task_input import ImportBody, SubmissionBody
+from orchestrator.server.schemas.task_input import ChangeBody, ImportBody, SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
 
 LOOK_EVERY = 1.0
 """Seconds between two looks of `--wait`."""
-WITH_A_DRAFT = {"task", "wait", "json"}
-"""Options that may be given when a draft is submitted."""
+EMPTY: tuple[object, ...] = (None, "", (), {})
+"""What options are that were not given."""
+NOT_OF_A_DRAFT = {"repo", "ticket", "again", "budget"}
+"""Options that a draft keeps as it was created; `orchestrator budget` changes its caps."""
 
 
 def _moment(text: str) -> datetime:
@@ -87,7 +89,10 @@ Merge = Annotated[
         "--auto-merge/--no-auto-merge", help="Whether it merges by itself when it may; default: as in the settings."
     ),
 ]
-Draft = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Submit this draft, and nothing else.")]
+Draft = Annotated[
+    str | None,
+    typer.Option("--task", metavar="TASK", help="Submit this draft, with these changes; with --draft only change it."),
+]
 
 
 def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -116,17 +121,13 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
 ) -> int:
     """Submit a ticket or a draft. A text that begins with - is given after --.
 
+    With --task, the other options change that draft before it is submitted; with --draft too it stays a draft.
+
     With --wait, the exit code is 0 if the task was completed, and 1 otherwise.
     """
-    if draft and (wait or task is not None):
-        raise UsageError(
-            "a draft does not start; submit it later with `orchestrator submit --task ID`, then with --wait"
-        )
-    if task is not None:
-        _refuse_other_options(context)
-        return _submit(context, lambda client: client.request(task, "submit"), wait=wait, json=json)
+    _refuse_for_drafts(context, draft=draft, task=task, wait=wait)
     given = {
-        "text": _ticket(text, file),
+        "text": _ticket(text, file) if task is None or text or file else None,
         "repo": repo.expanduser().absolute(),
         "title": title,
         "pipeline": pipeline,
@@ -144,6 +145,9 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "again": again,
         "draft": draft,
     }
+    if task is not None:
+        changes = {name: given[name] for name in given if name in ChangeBody.model_fields and given[name] not in EMPTY}
+        return _submit(context, partial(_change, task, changes, stays=draft), wait=wait, json=json)
     body = parse_options(SubmissionBody, given)
     return _submit(context, lambda client: client.submit(body, uuid4().hex), wait=wait, json=json)
 
@@ -162,13 +166,24 @@ def import_(
     _submit(context, lambda client: client.take_over(body, uuid4().hex), wait=False, json=json)
 
 
-def _refuse_other_options(context: typer.Context) -> None:
+def _refuse_for_drafts(context: typer.Context, *, draft: bool, task: str | None, wait: bool) -> None:
     """Raise UsageError if an option is given that a draft cannot take."""
-    sources = {name: context.get_parameter_source(name) for name in context.params if name not in WITH_A_DRAFT}
-    given = next((name for name, source in sources.items() if source and source.name == "COMMANDLINE"), None)
-    if given is not None:
-        word = "TEXT" if given == "text" else f"--{given.rstrip('_')}"
-        raise UsageError(f"a draft cannot be changed; leave out {word}, or submit a new ticket")
+    if draft and wait:
+        raise UsageError(
+            "a draft does not start; submit it later with `orchestrator submit --task ID`, then with --wait"
+        )
+    sources = {name: context.get_parameter_source(name) for name in NOT_OF_A_DRAFT if task is not None}
+    fixed = next((name for name, source in sorted(sources.items()) if source and source.name == "COMMANDLINE"), None)
+    if fixed is not None:
+        raise UsageError(f"--{fixed} of a draft cannot be changed; leave it out, or submit a new ticket")
+
+
+def _change(task: str, changes: Mapping[str, object], client: Client, *, stays: bool) -> TaskView:
+    """Change a draft, and submit it unless it stays one."""
+    found = client.change(task, parse_options(ChangeBody, changes)) if changes else client.task(task)
+    if stays and not changes:
+        raise UsageError("say what to change of the draft, for example --title T, or leave out --draft to submit it")
+    return found if stays else client.request(found.id, "submit")
 
 
 def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait: bool, json: bool) -> int:

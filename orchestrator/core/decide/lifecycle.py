@@ -29,6 +29,7 @@ from orchestrator.core.task.agent import (
     Agent,
     AgentStatus,
     AgentUsage,
+    KeptSession,
     PauseReason,
     ProcessState,
     Run,
@@ -90,14 +91,22 @@ def continue_stage(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     return replace(task, next_action=NextAction.STOP)
 
 
-def begin_agent(task: Task, role: str) -> Task:
+def begin_agent(pipeline: Pipeline, task: Task) -> Task:
     """Return the task with a new attempt owed. It resumes the session of an earlier attempt of the same role, if there
     is one.
     """
-    old = task.agent
-    attempt = old.attempt + 1
-    session = _next_session(task, role, attempt)
-    used = old.usage if session.is_resumed else _bank(old.usage)
+    old, stage = task.agent, pipeline.stage(task.stage)
+    role, attempt = stage.role or "", old.attempt + 1
+    task = _keep_session(pipeline, task, role)
+    kept = task.sessions.get(role) if stage.resume_session and old.role != role else None
+    session = _next_session(task, role, attempt, kept)
+    used = _bank(old.usage) if kept or not session.is_resumed else old.usage
+    if kept:
+        used = replace(
+            used,
+            tokens_before_session=used.tokens - kept.tokens,
+            cost_before_session=used.cost_usd - kept.cost_usd,
+        )
     agent = Agent(
         status=old.status if task.is_paused else AgentStatus.RUNNING,
         blocked_by=old.blocked_by,
@@ -114,11 +123,27 @@ def begin_agent(task: Task, role: str) -> Task:
     return pause_if_over_caps(task)
 
 
-def _next_session(task: Task, role: str, attempt: int) -> Session:
-    """Return the session of a new attempt: that of the last attempt of the same role if the CLI knows it, else a new
-    one.
+def _keep_session(pipeline: Pipeline, task: Task, role: str) -> Task:
+    """Return the task with the session of its present agent kept, if a stage with another role's agent comes between
+    and a later one continues it.
+    """
+    old, session = task.agent, task.agent.session
+    wanted = {stage.role for stage in pipeline.stages.values() if stage.resume_session}
+    if old.role is None or old.role == role or old.role not in wanted or session.id is None or not session.is_known:
+        return task
+    used = old.usage
+    tokens, usd = used.tokens - used.tokens_before_session, used.cost_usd - used.cost_before_session
+    kept = KeptSession(id=session.id, tokens=tokens, cost_usd=usd)
+    return replace(task, sessions={**task.sessions, old.role: kept})
+
+
+def _next_session(task: Task, role: str, attempt: int, kept: KeptSession | None) -> Session:
+    """Return the session of a new attempt: that of the last attempt of the same role if the CLI knows it, or the one
+    that was kept, else a new one.
     """
     old = task.agent
+    if kept is not None:
+        return Session(id=kept.id, origin=SessionOrigin.CONTINUED)
     if old.role == role and old.session.is_known and old.session.id is not None:
         return Session(id=old.session.id, origin=SessionOrigin.RESUMED)
     origin = SessionOrigin.RESTARTED if old.role == role else SessionOrigin.NEW
@@ -196,7 +221,7 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     record = replace(task.stages[task.stage], status=StageStatus.COMPLETED, completed_at=at)
     wanted = () if stage.on_fail or stage.review else task.requested_changes
     task = replace(task, stages={**task.stages, task.stage: record}, requested_changes=wanted)
-    following = stage.next
+    following = record.way or stage.next
     if following is not None:
         return enter_stage(pipeline, task, following, at)
     agent = replace(task.agent, status=AgentStatus.COMPLETED, blocked_by=None)
@@ -210,8 +235,15 @@ def advance(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     return add_notice(done, NoticeKind.COMPLETED, final_message(done, at), at, "completed")
 
 
+def choose(task: Task, way: str) -> Task:
+    """Return the task with the stage noted that follows its present one."""
+    return replace(task, stages={**task.stages, task.stage: replace(task.stages[task.stage], way=way)})
+
+
 def _ask_for_review(pipeline: Pipeline, task: Task, overspent: tuple[str, ...], at: datetime) -> Task:
-    artifacts = pipeline.stage(task.stage).work.under_review(task)
+    stage = pipeline.stage(task.stage)
+    files = (stage.work.under_review(task), *(task.fill(path) for path in stage.documents))
+    artifacts = ", ".join(filter(None, files))
     text = f"{task.stage} is done: review " + (artifacts or f"commit {task.source.commit[:12]}")
     text = "; ".join((text, *overspent))
     draft = RequestDraft(
@@ -306,12 +338,16 @@ def restart_session(task: Task, at: datetime) -> Task:
     )
 
 
-def fail_stage(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis | None) -> Task:
+def fail_stage(
+    pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis | None, failures: tuple[str, ...] = ()
+) -> Task:
     """Return the task with the failure of its stage on record, back in the stage `on_fail` while the budget lasts.
 
-    When the budget is used up and the task's policy says so, one last pass of the smallest scope is made.
+    `failures` are what is to be changed there. When the budget is used up and the task's policy says so, one last pass
+    of the smallest scope is made.
     """
     stage = pipeline.stage(task.stage)
+    task = replace(task, requested_changes=failures or task.requested_changes)
     tried = use_retry(task, stage.budget) if stage.budget else None
     again = tried is not None and tried.budgets[stage.budget or ""].left > 0 and stage.on_fail is not None
     last_pass = None if again or stage.on_fail is None else _use_last_pass(tried or task)
@@ -320,13 +356,12 @@ def fail_stage(pipeline: Pipeline, task: Task, at: datetime, analysis: Analysis 
     counted = last_pass or tried
     task = replace(task, budgets=counted.budgets) if counted else task
     if back is None:
-        lacking = guards.missing(stage.guards, task, guards.NOTHING_SEEN)
+        lacking = failures or guards.missing(stage.guards, task, guards.NOTHING_SEEN)
         return block(task, f"{stage.name} failed, and no try is left: {'; '.join(lacking)}", at)
     record = replace(task.stages[task.stage], status=StageStatus.FAILED, completed_at=at)
-    back_there = enter_stage(pipeline, replace(task, stages={**task.stages, task.stage: record}), back, at)
-    return (
-        replace(back_there, requested_changes=(*back_there.requested_changes, ONCE_MORE)) if last_pass else back_there
-    )
+    wanted = task.requested_changes + ((ONCE_MORE,) if last_pass else ())
+    left = replace(task, stages={**task.stages, task.stage: record}, requested_changes=wanted)
+    return enter_stage(pipeline, left, back, at)
 
 
 def _use_last_pass(task: Task) -> Task | None:

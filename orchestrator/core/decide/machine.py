@@ -64,7 +64,10 @@ def begin(pipeline: Pipeline, event: events.TaskSubmitted) -> tuple[Task, tuple[
 
     One that was begun elsewhere brings its stage with it, its records of stages, and the budgets that it has used.
     """
-    fresh = {name: StageRecord(facts=stage_facts(pipeline, stage)) for name, stage in pipeline.stages.items()}
+    fresh = {
+        name: StageRecord(facts=stage_facts(pipeline, stage), phase=stage.phase)
+        for name, stage in pipeline.stages.items()
+    }
     owed = NextAction.NOTHING if event.task.status is TaskStatus.DRAFT else event.task.next_action
     budgets = {name: Budget(limit=limit) for name, limit in pipeline.budgets.items()}
     task = replace(
@@ -236,6 +239,9 @@ def _on_gate(pipeline: Pipeline, task: Task, event: events.GateLooked) -> Task:
         children=following.planned(pipeline, task, evidence),
     )
     task = _count_drafts(pipeline, task, evidence)
+    if stage.choices:
+        open_ways = (choice.next for choice in stage.choices if not guards.missing(choice.when, task, evidence))
+        task = lifecycle.choose(task, next(open_ways, stage.next or ""))
     return stage.work.judge(pipeline, task, evidence, event.at)
 
 

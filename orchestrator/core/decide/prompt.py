@@ -19,14 +19,27 @@ def turn_text(pipeline: Pipeline, task: Task) -> str:
     """Return the text of the turn that is owed to the task's agent now."""
     stage = pipeline.stage(task.stage)
     parts = [_heading(task, stage), _why(task, stage), _paths(task)]
-    parts.append(stage.work.instructions(pipeline, task))
-    if stage.artifacts and not stage.work.has_steps:
-        parts.append(_list("Leave these files in the outbox, and no others:", stage.artifacts))
+    parts += [pipeline.family.brief(task, stage.name), stage.work.instructions(pipeline, task)]
+    parts += _wanted_files(task, stage)
     parts.append(_answers(task))
     if stage.work.wanted_title:
         parts.append(_list(stage.work.wanted_title, task.requested_changes))
     parts.append(_list("Still missing; fix exactly this, then end your turn:", task.feedback))
     return "\n\n".join(part for part in parts if part)
+
+
+def _wanted_files(task: Task, stage: Stage) -> list[str]:
+    """Return which files the agent shall leave, and where."""
+    if stage.work.has_steps:
+        return []
+    left = [name for name in stage.artifacts if name != stage.answer]
+    documents = [task.fill(path) for path in stage.documents]
+    kept = f"Your last message is kept as {stage.answer}: end your turn with it, whole and without words around it."
+    return [
+        _list("Leave these files in the outbox, and no others:", left),
+        _list("Leave these files in the worktree:", documents),
+        kept if stage.answer else "",
+    ]
 
 
 def outbox_of(task: Task) -> str:
@@ -56,7 +69,7 @@ def _why(task: Task, stage: Stage) -> str:
         why = "What you asked for was answered."
     elif task.feedback:
         why = "Your last turn ended, but what the stage needs is not all there yet."
-    elif task.agent.session.is_resumed and task.agent.turn.number == 1:
+    elif task.agent.session.origin is SessionOrigin.RESUMED and task.agent.turn.number == 1:
         why = "You were interrupted in this stage. Look at what is already there and continue from it."
     elif stage.work.reason():
         why = stage.work.reason()

@@ -47,6 +47,9 @@ def apply_request(pipeline: Pipeline, task: Task, event: events.Request) -> Task
             return replace(task, status=TaskStatus.ARCHIVED)
         case events.RetryRequested():
             return _retry(pipeline, task, event)
+        case events.DraftChanged():
+            transitions.require("change", task)
+            return replace(event.task, seq=task.seq, notices=task.notices)
         case events.DraftSubmitted():
             return _submit(task, event)
         case events.AskAnswered():

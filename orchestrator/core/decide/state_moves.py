@@ -169,11 +169,9 @@ def _ways(stage: Stage, status: TaskStatus) -> dict[str, Move]:
         return {here: Move(way=TransitionKind.AGAIN, stage=here)}
     if status.is_final:
         return {}
-    ways = {
-        stage.next or COMPLETED: Move(
-            way=TransitionKind.NEXT if stage.next else TransitionKind.END, stage=stage.next or here
-        )
-    }
+    ways = {name: Move(way=TransitionKind.NEXT, stage=name) for name in stage.ways_on}
+    if not ways:
+        ways[COMPLETED] = Move(way=TransitionKind.END, stage=here)
     if stage.on_fail:
         ways[stage.on_fail] = Move(way=TransitionKind.BACK, stage=stage.on_fail)
     return {**ways, BLOCKED: Move(way=TransitionKind.HALT, stage=here)}

@@ -126,6 +126,8 @@ def _move(pipeline: Pipeline, task: Task, event: events.OperationRequested, move
     left = state_moves.record_bypass(_with_artifacts(pipeline, task, event, move), event.by)
     if edge.way is TransitionKind.BACK:
         return _end_turn_first(task, lifecycle.fail_stage(pipeline, left, event.at, None))
+    if pipeline.stage(task.stage).choices:
+        left = lifecycle.choose(left, edge.stage)
     return _end_turn_first(task, lifecycle.advance(pipeline, left, event.at))
 
 

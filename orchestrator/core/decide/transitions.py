@@ -48,7 +48,7 @@ _ANSWERS = ("answer", "provide", "approve", "request-changes")
 
 ACTIONS: Mapping[TaskStatus, tuple[str, ...]] = MappingProxyType(
     {
-        _T.DRAFT: ("submit", "cancel", "delete"),
+        _T.DRAFT: ("change", "submit", "cancel", "delete"),
         _T.PENDING: ("pause", "resume", "cancel"),
         _T.IN_PROGRESS: (*_ANSWERS, "pause", "resume", "cancel"),
         _T.REVIEW: (*_ANSWERS, "review", "pause", "resume", "cancel"),

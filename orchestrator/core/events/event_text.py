@@ -54,6 +54,7 @@ PHRASES: Final[Mapping[str, str]] = {
     "ResumeRequested": "it may continue{, says |by}",
     "CancelRequested": "cancelled{ by |by}{: |reason}",
     "RetryRequested": "a retry was requested{ by |by}",
+    "DraftChanged": "the draft was changed{ by |by}",
     "DraftSubmitted": "the draft was submitted{ by |by}",
     "AskAnswered": "an answer was given{ by |by}{: |status}",
     "CapsChanged": "its budget was changed{ by |by}",

@@ -251,6 +251,14 @@ class RetryRequested(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DraftChanged(BaseEvent):
+    """A person changed a draft; `task` is the draft as it begins now, made like a new one under the same id."""
+
+    task: Task
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSubmitted(BaseEvent):
     """A person submitted a draft; `held` means that all tasks are paused, so that this one must begin paused."""
 
@@ -328,6 +336,7 @@ Request = (
     | RoundRequested
     | ArchiveRequested
     | RetryRequested
+    | DraftChanged
     | DraftSubmitted
     | AskAnswered
     | CapsChanged

@@ -6,20 +6,33 @@ file and in the JSON schema, `missing` judges, `describe` labels graphs.
 
 from orchestrator.core.guards.budgets import BudgetLeft, BudgetWithin
 from orchestrator.core.guards.children import ChildrenEnded, ChildrenPlanned
-from orchestrator.core.guards.files import FileExists, FileMinChars, GlobCount, HeadingCount, JsonNonempty
-from orchestrator.core.guards.results import ChecksAcceptable, StepsCommitted, StepsCompleted, TreeClean
+from orchestrator.core.guards.files import (
+    FileExists,
+    FileMinChars,
+    FileSays,
+    FilesMinChars,
+    GlobCount,
+    HeadingCount,
+    JsonNonempty,
+    NoPlaceholders,
+)
+from orchestrator.core.guards.results import ChecksAcceptable, CommitCount, StepsCommitted, StepsCompleted, TreeClean
 from orchestrator.core.task.guards import Guard
 
 GUARDS: dict[str, type[Guard]] = {
     "file_exists": FileExists,
     "file_min_chars": FileMinChars,
     "heading_count": HeadingCount,
+    "file_says": FileSays,
     "glob_count": GlobCount,
+    "files_min_chars": FilesMinChars,
+    "no_placeholders": NoPlaceholders,
     "json_nonempty": JsonNonempty,
     "budget_left": BudgetLeft,
     "budget_within": BudgetWithin,
     "steps_completed": StepsCompleted,
     "steps_committed": StepsCommitted,
+    "commit_count": CommitCount,
     "tree_clean": TreeClean,
     "checks_acceptable": ChecksAcceptable,
     "children_planned": ChildrenPlanned,

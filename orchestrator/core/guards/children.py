@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from orchestrator.core.task.children import Child, ChildPlan, ChildStatus
+from orchestrator.core.task.children import MOST_CHILDREN, Child, ChildPlan, ChildStatus
 from orchestrator.core.task.guards import Evidence, FileFacts, Guard
 from orchestrator.core.task.task import Task
 
@@ -18,6 +18,7 @@ class ChildrenPlanned(Guard):
     file_keys: ClassVar[tuple[str, ...]] = ("file",)
     file: str
     at_least: int = field(default=1, metadata={"minimum": 1})
+    at_most: int = field(default=MOST_CHILDREN, metadata={"minimum": 1})
 
     def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
         """Return what is wrong with the plan."""
@@ -28,6 +29,8 @@ class ChildrenPlanned(Guard):
         if facts.problems:
             return tuple(f"{self.file}: {problem}" for problem in facts.problems[:10])
         found = len(facts.children)
+        if found > self.at_most:
+            return (f"{self.file} names {found} children, and no more than {self.at_most} may be",)
         return () if found >= self.at_least else (f"{self.file} names {found} of at least {self.at_least} children",)
 
     def describe(self) -> str:

@@ -51,6 +51,34 @@ class StepsCommitted(Guard):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommitCount(Guard):
+    """The stage made so many commits."""
+
+    at_least: int = field(default=0, metadata={"minimum": 0})
+    at_most: int = field(default=200, metadata={"minimum": 0})
+
+    def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
+        """Return how many commits there are, and how many there must be."""
+        count = len(evidence.commits)
+        if self.at_least <= count <= self.at_most:
+            return ()
+        undo = f"; bring them together: git reset --soft {task.source.commit}" if count > self.at_most else ""
+        return (f"the stage made {_commits(count)}; {self._wanted()}{undo}",)
+
+    def describe(self) -> str:
+        return self._wanted()
+
+    def _wanted(self) -> str:
+        if self.at_least == self.at_most:
+            return f"exactly {_commits(self.at_least)}"
+        return f"at least {_commits(self.at_least)}" if self.at_least else f"at most {_commits(self.at_most)}"
+
+
+def _commits(count: int) -> str:
+    return {0: "no commits", 1: "1 commit"}.get(count, f"{count} commits")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TreeClean(Guard):
     """Nothing in the worktree is uncommitted."""
 

@@ -72,6 +72,8 @@ class SessionOrigin(StrEnum):
     NEW = "new"
     RESUMED = "resumed"
     """It is the conversation of an earlier attempt."""
+    CONTINUED = "continued"
+    """It is the conversation in which the role last worked, before another role did."""
     RESTARTED = "restarted"
     """It replaces the conversation of an earlier attempt, which is lost."""
 
@@ -87,7 +89,16 @@ class Session:
     @property
     def is_resumed(self) -> bool:
         """Whether it is the conversation of an earlier attempt."""
-        return self.origin is SessionOrigin.RESUMED
+        return self.origin in (SessionOrigin.RESUMED, SessionOrigin.CONTINUED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptSession:
+    """A conversation that a later stage continues, and what it has used by the CLI's own count."""
+
+    id: str
+    tokens: int = 0
+    cost_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

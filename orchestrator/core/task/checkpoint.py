@@ -144,6 +144,6 @@ def infer_task(stages: Iterable[Stage], artifacts: Collection[str], commits: int
     reached = None
     for stage in stages:
         left = any(fnmatchcase(name, pattern) for name in artifacts for pattern in stage.artifacts)
-        if reached is None or left or (commits and stage.work.commits):
+        if reached is None or left or (commits and stage.shows_branch):
             reached = stage.name
     return reached

@@ -6,7 +6,7 @@ and its key in the plan.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -56,12 +56,16 @@ class OnChildFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildPlan:
-    """A child as the plan names it; `after` has the keys of those it depends on, `digest` identifies its text."""
+    """A child as the plan names it; `after` has the keys of those it depends on, `digest` identifies its text.
+
+    `pipeline` is empty for the usual one of the stage.
+    """
 
     key: str
     title: str
     after: tuple[str, ...] = ()
     digest: str = ""
+    pipeline: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,16 +87,13 @@ class ChildDraft:
     title: str
     text: str
     after: tuple[str, ...] = ()
+    pipeline: str = ""
 
     @property
     def plan(self) -> ChildPlan:
         """What the parent keeps of it."""
         digest = sha256(f"{self.title}\n{self.text}".encode()).hexdigest()[:16]
-        return ChildPlan(key=self.key, title=self.title, after=self.after, digest=digest)
-
-
-ChildrenReader = Callable[[str], tuple[ChildDraft, ...]]
-"""Reads a plan of children. Raises ValueError, with a text for its author, if it is malformed."""
+        return ChildPlan(key=self.key, title=self.title, after=self.after, digest=digest, pipeline=self.pipeline)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +117,9 @@ def parent_id(child: str) -> str:
     return child.rpartition(".")[0]
 
 
-def problems_of(plans: Sequence[ChildPlan]) -> tuple[str, ...]:
-    """Return why these children cannot be made, in words for an agent: malformed keys, keys used twice or unknown, and
-    circles.
+def problems_of(plans: Sequence[ChildPlan], pipelines: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return why these children cannot be made, in words for an agent: malformed keys, keys used twice or unknown,
+    other pipelines than these, and circles.
     """
     if len(plans) > MOST_CHILDREN:
         return (f"it names {len(plans)} children; at most {MOST_CHILDREN} are allowed",)
@@ -132,6 +133,11 @@ def problems_of(plans: Sequence[ChildPlan]) -> tuple[str, ...]:
         for plan in plans
         for key in plan.after
         if key not in uses
+    ]
+    found += [
+        f"{plan.key} wants the pipeline {plan.pipeline!r:.80}; possible are {', '.join(pipelines)}"
+        for plan in plans
+        if plan.pipeline not in ("", *pipelines)
     ]
     return tuple(found) or _cycles(plans)
 

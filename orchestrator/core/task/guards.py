@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import ClassVar
 
+from orchestrator.core.family.verdict import Verdict
 from orchestrator.core.task.children import ChildPlan
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.task import Task
@@ -26,7 +27,8 @@ class FileFacts:
 
     `chars` is its length without surrounding white space, `digests` are hashes of the text below each heading,
     `json_filled` are the keys with a value (None where the file is not a JSON object), `digest` hashes the content.
-    `children` are the ones that a plan of children names, `problems` say why they cannot be made.
+    `children` are the ones that a plan of children names, `verdict` is that of a verifier, `problems` say why the file
+    cannot be read as what it should be. `found` are those of the words that guards look for which it contains.
     """
 
     chars: int
@@ -35,15 +37,17 @@ class FileFacts:
     json_filled: tuple[str, ...] | None = None
     digest: str = ""
     children: tuple[ChildPlan, ...] = ()
+    verdict: Verdict | None = None
     problems: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What the daemon found: artifacts by name, files that it refused, and the state of the branch.
+    """What the daemon found: artifacts by name, documents by path, files that it refused, and the state of the branch.
 
-    `fresh` names the artifacts that were left since the last look, `commits` are the new ones, oldest first. `absent`
-    are commits on record that the repository does not have.
+    `fresh` names the artifacts that were left since the last look, `commits` are the new ones, oldest first, and
+    `subjects` the first lines of their messages. `absent` are commits on record that the repository does not have.
     """
 
     files: Mapping[str, FileFacts] = field(default_factory=dict)
@@ -51,6 +55,7 @@ class Evidence:
     refused: tuple[str, ...] = ()
     head: str | None = None
     commits: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     dirty: tuple[str, ...] = ()
     analysis: Analysis | None = None
@@ -97,6 +102,10 @@ class Guard(ABC):
         """Return the verdicts of checks that this guard accepts."""
         return ()
 
+    def sought(self) -> tuple[str, ...]:
+        """Return the words that this guard looks for in files."""
+        return ()
+
     def sample_files(self) -> Mapping[str, FileFacts]:
         """Return files with which this guard holds, for the simulation."""
         return {}
@@ -110,6 +119,11 @@ def missing(guards: Sequence[Guard], task: Task, evidence: Evidence) -> tuple[st
 def accepted(guards: Sequence[Guard]) -> frozenset[str]:
     """Return the verdicts of checks that these guards accept."""
     return frozenset(verdict for guard in guards for verdict in guard.accepted_verdicts())
+
+
+def sought(guards: Sequence[Guard]) -> tuple[str, ...]:
+    """Return the words that these guards look for in files, each once."""
+    return tuple(dict.fromkeys(word for guard in guards for word in guard.sought()))
 
 
 def overspent(guards: Sequence[Guard], task: Task) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import ClassVar
 
-from orchestrator.core.task.children import ChildrenReader, OnChildFailure, read_children
+from orchestrator.core.family.family import PLAIN, Family
+from orchestrator.core.task.children import OnChildFailure
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, Guard
 from orchestrator.core.task.progress import StageFacts
@@ -39,8 +40,12 @@ class Work(ABC):
     """Whether its agent commits to the branch, so that a gate looks at commits and at the worktree."""
     judges_new_files_only: ClassVar[bool] = False
     """Whether guards see only the files that its agent has left since the last look."""
+    verifies: ClassVar[bool] = False
+    """Whether its agent judges what an earlier stage left."""
     has_children: ClassVar[bool] = False
     """Whether tasks of their own, which a plan names, do the work of the stage."""
+    records: ClassVar[bool] = False
+    """Whether the daemon puts files that the family composes on the branch."""
     publishes: ClassVar[bool] = False
     """Whether the stage publishes the work; only such a stage may be the last."""
     facts: ClassVar[StageFacts | None] = None
@@ -101,6 +106,14 @@ class Work(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A way on that is taken if every one of its guards holds."""
+
+    next: str
+    when: tuple[Guard, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """A node of a pipeline; `line` is where its file declares it."""
 
@@ -109,9 +122,19 @@ class Stage:
     role: str | None = None
     artifacts: tuple[str, ...] = ()
     """Names of the files that an agent may leave, with `*` for any characters; others in its outbox are refused."""
+    answer: str | None = None
+    """The artifact that the agent's last message becomes if the agent leaves no file of that name."""
+    documents: tuple[str, ...] = ()
+    """Paths in the worktree that guards and reviews look at, with `*` for any characters of one name."""
+    commits: bool = False
+    """Whether its agent commits to the branch although the kind of work does not."""
+    resume_session: bool = False
+    """Whether its agent continues the session in which its role last worked, even if another role worked since."""
     guards: tuple[Guard, ...] = ()
     """What must hold to leave the stage by `next`."""
     next: str | None = None
+    choices: tuple[Choice, ...] = ()
+    """Ways on that take the place of `next`: the first one whose guards hold."""
     on_fail: str | None = None
     budget: str | None = None
     """The budget that each return by `on_fail` is counted against."""
@@ -119,8 +142,8 @@ class Stage:
     """The artifact whose `## Step` headings are worked through (only where the work has steps)."""
     children: str | None = None
     """The artifact that names the children (only where the work has children)."""
-    child_pipeline: str | None = None
-    """The pipeline of each child (only where the work has children)."""
+    child_pipelines: tuple[str, ...] = ()
+    """The pipelines that children may have, the usual one first (only where the work has children)."""
     on_child_failure: OnChildFailure = OnChildFailure.STOP
     """What a failed child means for the others (only where the work has children)."""
     publish: Publish = Publish.BRANCH
@@ -131,9 +154,21 @@ class Stage:
     """
     mode: str | None = None
     """The mode that its agent is told; without one it is fresh, bugfix or review_cycle, depending on the task."""
+    phase: int | None = None
+    """The number of the phase that the stage belongs to, if the pipeline has phases."""
     review: bool = False
     """Whether the result has to be approved before the task continues."""
     line: int = field(default=0, compare=False)
+
+    @property
+    def shows_branch(self) -> bool:
+        """Whether its gate looks at commits and at the worktree."""
+        return self.work.commits or self.commits or bool(self.documents)
+
+    @property
+    def ways_on(self) -> tuple[str, ...]:
+        """The stages that may follow when the gate is passed."""
+        return (*((self.next,) if self.next else ()), *(choice.next for choice in self.choices))
 
 
 ENGINE_BUDGETS: Mapping[str, int] = MappingProxyType(
@@ -142,51 +177,6 @@ ENGINE_BUDGETS: Mapping[str, int] = MappingProxyType(
 """Budgets of every pipeline: how often a closed gate goes back to its agent, a lost agent is started again, a person
 asks for changes, and one last pass is made when every cycle is used up.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateAlias:
-    """A state of the original system that is a result of a stage: the stage passed, or it failed."""
-
-    stage: str
-    failed: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """What the pipelines of one family share, as data for an engine that knows no family by name.
-
-    A file or pattern that is empty means that the family has none.
-    """
-
-    name: str
-    guards: Mapping[str, type[Guard]] = field(default_factory=dict)
-    """Guards of its own, by the names that its pipeline files use."""
-    aliases: Mapping[str, StateAlias] = field(default_factory=dict)
-    """States that callers of the state operations may name instead of a stage."""
-    analysis: str = ""
-    related_code: str = ""
-    """Files that a pull request's text is made from: the analysis, and the related code."""
-    release_summary: str = ""
-    """The file that the changelog's entry is made from."""
-    failure_analysis: str = ""
-    """The JSON file in which an agent explains failed checks."""
-    plan_fix: str = ""
-    """Pattern of numbered files; the newest one takes the place of the plan."""
-    draft: str = ""
-    """Pattern of numbered drafts, each of which is reviewed before it counts as done."""
-    draft_review: str = ""
-    """The file that a review of a draft leaves if it asks for changes."""
-    draft_budget: str = ""
-    """The budget that counts the drafts which their review rejected: all but one in each visit of the stage."""
-    read_children: ChildrenReader = read_children
-    """Reads the file that names the children of a stage."""
-    plan_details: str = ""
-    """Where an agent finds details of the plan, in words."""
-
-
-PLAIN = Family(name="plain")
-"""A family without names, files or guards of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

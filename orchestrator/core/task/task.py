@@ -11,12 +11,21 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from orchestrator.core.events.notice import Notice
-from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, PauseReason, Run, Setbacks, TurnProgress
+from orchestrator.core.task.agent import NO_AGENT, PAUSED, Agent, KeptSession, PauseReason, Run, Setbacks, TurnProgress
 from orchestrator.core.task.budget import NO_SPENDING, TaskSpending
 from orchestrator.core.task.checks import NOT_EVALUATED, Evaluation
 from orchestrator.core.task.children import Child
 from orchestrator.core.task.failures import FailureLog
-from orchestrator.core.task.progress import Budget, StageRecord, StageStatus, Step, StepStatus
+from orchestrator.core.task.progress import (
+    Budget,
+    StageRecord,
+    StageStatus,
+    Step,
+    StepStatus,
+    current_phase,
+    phase_progress,
+    total_phases,
+)
 from orchestrator.core.task.publication import NOT_PUBLISHED, Publication
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, TaskPolicy
 from orchestrator.core.task.ticket import Ticket
@@ -138,7 +147,8 @@ class Task:
     `feedback` is what the agent's last turn lacks; its next turn repeats it. `requested_changes` is what reviewers ask
     for beyond the ticket; every agent gets it until the work is back at the reviewed stage. `pipeline_digest` is that
     of the pipeline's text as it was accepted; empty in tasks of versions that did not record it. `retry_of` is the
-    failed task that this one repeats, `parent` the task whose child it is.
+    failed task that this one repeats, `parent` the task whose child it is. `sessions` are the conversations that later
+    stages continue, by role.
     """
 
     id: str
@@ -166,6 +176,7 @@ class Task:
     requested_changes: tuple[str, ...] = ()
     run: Run | None = None
     agent: Agent = NO_AGENT
+    sessions: Mapping[str, KeptSession] = field(default_factory=dict)
     evaluation: Evaluation = NOT_EVALUATED
     failures: FailureLog = field(default_factory=FailureLog)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
@@ -182,6 +193,15 @@ class Task:
     def with_setbacks(self, setbacks: Setbacks) -> "Task":
         """Return the task with these setbacks of its agent."""
         return replace(self, agent=replace(self.agent, setbacks=setbacks))
+
+    def fill(self, name: str) -> str:
+        """Return a file's name as a pipeline declares it with {ticket}, {parent} and {key} replaced: the key of the
+        task's ticket, of its parent's ticket, and the task's own among its parent's children.
+        """
+        if "{" not in name:
+            return name
+        above, _, own = self.ticket.key.rpartition(".") if self.parent else ("", "", "")
+        return name.replace("{ticket}", self.ticket.key).replace("{parent}", above).replace("{key}", own)
 
     def display_path(self, name: str = "") -> str:
         """Return the path of a file of the task for agents and people to read; the core opens no files."""
@@ -258,12 +278,28 @@ class Task:
         return pending(self.requests)
 
     @property
+    def current_phase(self) -> int | None:
+        """Return the number of the present phase, or of the last one; None in a pipeline without phases."""
+        return current_phase(self.stages, self.stage)
+
+    @property
+    def total_phases(self) -> int | None:
+        """Return how many phases the pipeline has; None if it has none."""
+        return total_phases(self.stages)
+
+    @property
     def progress(self) -> int:
-        """Return the share of completed stages and steps, from 0 to 100 percent."""
+        """Return the share of completed phases, or else of stages and steps, from 0 to 100 percent.
+
+        Each phase counts the same, and within it each of its stages.
+        """
         if self.status is TaskStatus.COMPLETED:
             return 100
         if not self.stages:
             return 0
+        if phases := self.total_phases:
+            shares = sum(phase_progress(self.stages, phase) for phase in range(1, phases + 1))
+            return min(99, int(100 * shares / phases))
         done = float(sum(record.status is StageStatus.COMPLETED for record in self.stages.values()))
         record = self.stages.get(self.stage)
         if self.steps and record and record.status is StageStatus.IN_PROGRESS and self.agent.turn.step:

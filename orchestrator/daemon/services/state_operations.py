@@ -21,8 +21,8 @@ from orchestrator.daemon.offline_state import evidence_of
 from orchestrator.daemon.services.errors import OutdatedAttempt
 from orchestrator.daemon.services.records import masked
 from orchestrator.daemon.services.task_index import TaskIndex
-from orchestrator.daemon.task_factory import accepted_pipeline
 from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.pipelines.accepted import accepted_pipeline
 from orchestrator.pipelines.operation_parser import failure_of, step_of, transition_of
 from orchestrator.storage.state_document import to_document
 from orchestrator.storage.task_files import TaskFiles

@@ -1,25 +1,37 @@
 """Submitting: a ticket is fetched if only its name was given, made into a task, and handed to the supervisor."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
-from orchestrator.core.events.events import TaskSubmitted
+from orchestrator.core.decide import machine, transitions
+from orchestrator.core.events.events import DraftChanged, TaskSubmitted
+from orchestrator.core.family.family import begin_as_submitted
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.ticket import LOCAL
 from orchestrator.daemon.offline_state import LiveWorkspace, NoWorkspace, StandaloneWorkspace
 from orchestrator.daemon.services.task_index import TaskIndex
-from orchestrator.daemon.task_factory import TICKET_FILE, AlreadyActive, Submission, SubmissionRefused, TaskFactory
+from orchestrator.daemon.task_factory import (
+    TICKET_FILE,
+    AlreadyActive,
+    Submission,
+    SubmissionRefused,
+    TaskFactory,
+    title_of,
+)
 from orchestrator.formats.files import read_file
 from orchestrator.integrations.tickets.text.reference import JIRA_KEY
+from orchestrator.integrations.tickets.text.template import variant_of
 from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.families.tickets.standalone_state import UnreadableState
 from orchestrator.pipelines.families.tickets.takeover import continued
+from orchestrator.storage.records import TaskSummary
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.evaluation.resolve import SUBMITTER
@@ -34,7 +46,8 @@ TAKEN_OVER = ".taken-over"
 class SubmissionService:
     """Accepts submissions. `with_forge` adds where the task's change will be published, and blocks.
 
-    `trackers` and `factory` are replaced when settings change.
+    `trackers` and `factory` are replaced when settings change. `one_at_a_time` is held while a task is accepted, and
+    while a draft is changed or submitted.
     """
 
     trackers: Trackers
@@ -44,23 +57,40 @@ class SubmissionService:
     supervisor: Supervisor
     inbox: Inbox
     clock: Callable[[], datetime]
-    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _one_name: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def submit(self, submission: Submission, after: Sequence[str], by: str) -> Task:
         """Create a task and return it; `after` names tasks that must complete first.
 
         Raises SubmissionRefused and what trackers, the repository and the store refuse; then nothing is left of it.
         """
-        if submission.at is not None and submission.at <= self.clock():
-            raise SubmissionRefused(
-                f"the start time {submission.at.isoformat()} is in the past; give a later one, "
-                "or leave `at` out to start at once"
-            )
+        self._refuse_past(submission.at)
         predecessors = tuple([await self.index.find_id(name) for name in after])
         requirement = await self.trackers.requirement(submission.text)
         submission = replace(submission, after=predecessors)
-        task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
-        return await self._accept(task, submission, requirement, by)
+        async with self._naming(submission) as keys:
+            submission = replace(submission, keys=keys)
+            task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
+            return await self._accept(task, submission, requirement, by)
+
+    @asynccontextmanager
+    async def _naming(self, submission: Submission) -> AsyncGenerator[tuple[str, ...]]:
+        """Give the ticket keys of the repository's tasks where a family chooses the key, and keep other submissions
+        waiting meanwhile, so that no two get the same.
+        """
+        pipeline = self.factory.pipelines().get(submission.pipeline or "")
+        if pipeline is None or pipeline.family.begin is begin_as_submitted:
+            yield ()
+            return
+        async with self._one_name:
+            yield tuple(
+                [
+                    one.ticket if isinstance(one, TaskSummary) else one.ticket.key
+                    for one in await self.index.all_tasks()
+                    if Path(one.repo if isinstance(one, TaskSummary) else one.source.repo) == submission.repo
+                ]
+            )
 
     async def repeat(self, failed: Task, by: str) -> Task:
         """Create a task with the ticket and the options of a failed one and return it.
@@ -68,28 +98,62 @@ class SubmissionService:
         A tracker's ticket is fetched again. Raises what `submit` raises, and AlreadyActive while the failed task was
         repeated by another one that has not ended.
         """
-        policy = failed.policy
         requirement = await asyncio.to_thread(self.factory.original, failed)
         if failed.ticket.source != LOCAL:
             requirement = await self.trackers.requirement(requirement.url)
-        submission = Submission(
-            text="",
-            repo=Path(failed.source.repo),
-            title=failed.title,
-            pipeline=failed.pipeline,
-            type=failed.ticket.type,
-            ticket=failed.ticket.key if failed.ticket.key != failed.id else None,
-            base=failed.source.base_branch,
-            priority=failed.schedule.priority,
-            checks={check.name: check.command for check in failed.evaluation.checks if check.source == SUBMITTER},
-            autonomy=policy.autonomy,
-            on_blocked=policy.on_blocked,
-            auto_merge=policy.auto_merge,
-            retry_of=failed.id,
-        )
+        submission = replace(_submission_of(failed), retry_of=failed.id)
         task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
-        task = replace(task, policy=replace(task.policy, caps=policy.caps))
+        task = replace(task, policy=replace(task.policy, caps=failed.policy.caps))
         return await self._accept(task, submission, requirement, by)
+
+    async def change(self, name: str, changes: Mapping[str, Any], by: str) -> Task:
+        """Change fields of a draft's submission, by their names, and return the draft: it is checked like a new one.
+
+        A new text without a title gives a new title where the title was the text's; a new type without a pipeline the
+        pipeline of that type where the pipeline was the type's. Raises what `submit` raises, and InvalidTransition if
+        the task is no draft.
+        """
+        draft = await self.index.find(name)
+        transitions.require("change", draft)
+        self._refuse_past(changes.get("at"))
+        if "after" in changes:
+            changes = {**changes, "after": tuple([await self.index.find_id(one) for one in changes["after"]])}
+        before = await asyncio.to_thread(self.factory.original, draft)
+        after = before
+        if text := changes.get("text") or (draft.ticket.source != LOCAL and before.url):
+            after = await self.trackers.requirement(text)
+        wanted = self._changed(draft, changes, before)
+        async with self._naming(wanted) as keys, self.one_at_a_time:
+            transitions.require("change", self.supervisor.tasks.get(draft.id, draft))
+            wanted = replace(wanted, keys=tuple(key for key in keys if key != draft.ticket.key))
+            changed = await asyncio.to_thread(self._made_anew, draft, wanted, after)
+            event = DraftChanged(at=self.clock(), task=changed, by=by)
+            now = await self.inbox.request(draft.id, event)
+            await asyncio.to_thread(self.factory.settle, now)
+        return now
+
+    def _changed(self, draft: Task, changes: Mapping[str, Any], before: Requirement) -> Submission:
+        """Return the submission that a draft was made from, changed."""
+        wanted = replace(_submission_of(draft), after=draft.schedule.after, at=draft.schedule.start_at, draft=True)
+        if "text" in changes and draft.title == title_of("", replace(before, title="")):
+            wanted = replace(wanted, title="")
+        if "type" in changes and draft.pipeline == variant_of(draft.ticket.type).value:
+            wanted = replace(wanted, pipeline=None)
+        return replace(wanted, **changes)
+
+    def _made_anew(self, draft: Task, wanted: Submission, requirement: Requirement) -> Task:
+        """Return the draft as it would begin if this were submitted, with its files written. Blocks."""
+        changed = self.factory.change(draft, wanted, requirement, self.clock())
+        pipeline = self.factory.pipelines()[changed.pipeline]
+        begun, _ = machine.begin(pipeline, TaskSubmitted(at=self.clock(), task=self.with_forge(changed), by=""))
+        return begun
+
+    def _refuse_past(self, at: datetime | None) -> None:
+        """Refuse a start time that has passed."""
+        if at is not None and at <= self.clock():
+            raise SubmissionRefused(
+                f"the start time {at.isoformat()} is in the past; give a later one, or leave `at` out to start at once"
+            )
 
     async def take_over(self, folder: Path, base: str | None, by: str) -> Task:
         """Create a task that continues a workspace of the original system where it is, and return it.
@@ -156,7 +220,7 @@ class SubmissionService:
         """Hand a new task to the supervisor; one that is refused leaves nothing behind."""
         try:
             task = await asyncio.to_thread(self.with_forge, task)
-            async with self._one_at_a_time:
+            async with self.one_at_a_time:
                 self._refuse_second_retry(task)
                 is_named = requirement.tracker is not None or submission.ticket or requirement.key
                 if is_named and not submission.again:
@@ -188,6 +252,25 @@ class SubmissionService:
                     f"{ticket} already has a task in this repository: {task.id} ({task.status.value}); "
                     f"look at it with `orchestrator show {task.id}`, or submit with --again for a second one"
                 )
+
+
+def _submission_of(task: Task) -> Submission:
+    """Return the options that a task was submitted with; its text is in its ticket."""
+    policy = task.policy
+    return Submission(
+        text="",
+        repo=Path(task.source.repo),
+        title=task.title,
+        pipeline=task.pipeline,
+        type=task.ticket.type,
+        ticket=task.ticket.key if task.ticket.key != task.id else None,
+        base=task.source.base_branch,
+        priority=task.schedule.priority,
+        checks={check.name: check.command for check in task.evaluation.checks if check.source == SUBMITTER},
+        autonomy=policy.autonomy,
+        on_blocked=policy.on_blocked,
+        auto_merge=policy.auto_merge,
+    )
 
 
 def _refuse_unfit(folder: Path, live: LiveWorkspace) -> None:

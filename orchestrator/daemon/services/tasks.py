@@ -106,7 +106,10 @@ class TaskService:
         return task, self.supervisor.why(task)
 
     async def change(self, name: str, priority: Priority | None, caps: Mapping[str, Any] | None, by: str) -> Task:
-        """Change a task's priority, its caps, or both; of the caps those that are named, None removes one."""
+        """Change a task's priority, its caps, or both; of the caps those that are named, None removes one.
+
+        What else a submission has is changed by `submissions.change`, while the task is a draft.
+        """
         task = await self.index.find(name)
         now = self.supervisor.tasks.get(task.id)
         if now is None:
@@ -122,8 +125,9 @@ class TaskService:
 
     async def submit_draft(self, name: str, by: str) -> Task:
         """Submit a draft; no error if it is already submitted."""
-        event = DraftSubmitted(at=self.clock(), by=by)
-        return await self._request(name, "submit", event, lambda now: now.status is TaskStatus.PENDING)
+        async with self.submissions.one_at_a_time:  # not between the two writes of a change
+            event = DraftSubmitted(at=self.clock(), by=by)
+            return await self._request(name, "submit", event, lambda now: now.status is TaskStatus.PENDING)
 
     async def retry(self, name: str, by: str) -> Task:
         """Try the stage of a blocked task again, with all retries restored; return a new task for a failed one."""

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from orchestrator.core.events.publish_events import PublicationHeld
-from orchestrator.core.task.pipeline import Family
+from orchestrator.core.family.family import Family
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import RequestDraft, Subject

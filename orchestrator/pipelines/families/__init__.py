@@ -3,7 +3,7 @@
 Only a family knows the names of its stages, its file formats and guards of its own. Families do not know each other.
 """
 
-from orchestrator.core.task.pipeline import Family
+from orchestrator.core.family.family import Family
 from orchestrator.pipelines.families.tickets.family import TICKETS
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (TICKETS,)}

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import PlainTextResponse, StreamingResponse
 from pydantic import JsonValue
 
 from orchestrator.server.routes.dependencies import TheService
@@ -59,6 +59,14 @@ async def artifacts(name: str, service: TheService) -> ArtifactList:
 async def artifact(name: str, service: TheService, path: str) -> str:
     """Show the text of an artifact; of a long one its end."""
     return await service.records.artifact(name, path)
+
+
+@router.get("/deliverables", response_class=StreamingResponse)
+async def deliverables(name: str, service: TheService) -> StreamingResponse:
+    """Send a ZIP archive of the documents that the task's stages left and of the files that its commits changed."""
+    archive = await service.archives.archive(name)
+    headers = {"Content-Disposition": f'attachment; filename="{archive.name}"'}
+    return StreamingResponse(archive.chunks, media_type="application/zip", headers=headers)
 
 
 @agents_router.get("/agents")

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Query, Response, status
 from orchestrator.daemon.services.tasks import TaskQuery
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.server.idempotency import KeyedRoute
-from orchestrator.server.rendering import task_lines, task_view
+from orchestrator.server.rendering import agent_state_view, task_lines, task_view
 from orchestrator.server.routes.dependencies import By, TheService
 from orchestrator.server.schemas.base import compose_view
 from orchestrator.server.schemas.task_input import ChangeBody, ImportBody, SubmissionBody, TaskFilter
-from orchestrator.server.schemas.tasks import TaskPage, TaskView, WhyView
+from orchestrator.server.schemas.tasks import AgentStateView, TaskPage, TaskView, WhyView
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"], route_class=KeyedRoute)
 
@@ -47,6 +47,12 @@ async def task(name: str, service: TheService) -> TaskView:
     return task_view(found, service.redact, service.tasks.spent_by_all(found))
 
 
+@router.get("/{name}/agent")
+async def agent(name: str, service: TheService) -> AgentStateView:
+    """Show what the task's agent is doing."""
+    return agent_state_view(await service.progress.agent(name), service.redact)
+
+
 @router.get("/{name}/why")
 async def why(name: str, service: TheService) -> WhyView:
     """Say what keeps the task where it is, and what would move it."""
@@ -57,8 +63,15 @@ async def why(name: str, service: TheService) -> WhyView:
 
 @router.patch("/{name}")
 async def change(name: str, service: TheService, by: By, body: ChangeBody) -> TaskView:
-    """Change the task's priority and caps; one that the old caps paused resumes if the new ones allow it."""
+    """Change the task's priority and caps; one that the old caps paused resumes if the new ones allow it.
+
+    While the task is a draft, every other field of its submission may be changed too.
+    """
     caps = None if body.caps is None else body.caps.model_dump(exclude_unset=True)
+    if changes := body.draft_changes:
+        name = (await service.submissions.change(name, changes, by)).id
+        if caps is None and body.priority is None:
+            return task_view(await service.tasks.find(name), service.redact)
     changed = await service.tasks.change(name, body.priority, caps, by)
     return task_view(changed, service.redact, service.tasks.spent_by_all(changed))
 

@@ -12,6 +12,7 @@ class JournalEntry(View):
 
     seq: int
     timestamp: datetime
+    task_id: str
     type: str
     from_: str | None = Field(alias="from")
     to: str

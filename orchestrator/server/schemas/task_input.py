@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, model_validator
 
@@ -29,6 +29,9 @@ def _absolute(path: Path) -> Path:
     return path
 
 
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+
+
 class SubmissionBody(View):
     """A ticket, or the name of one on a tracker; `repo` is an absolute path, `checks` maps names to commands.
 
@@ -47,7 +50,7 @@ class SubmissionBody(View):
     base: Utf8 | None = None
     priority: Priority | None = None
     after: tuple[Utf8, ...] = ()
-    at: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
+    at: Moment | None = None
     checks: Mapping[Utf8, Utf8] = Field(default_factory=dict, max_length=MOST_CHECKS)
     autonomy: Autonomy | None = None
     on_blocked: OnBlocked | None = None
@@ -99,15 +102,32 @@ class CapsBody(View):
 
 
 class ChangeBody(View):
-    """What to change of a task."""
+    """What to change of a task; everything but caps and priority only while it is a draft."""
 
     model_config = ConfigDict(extra="forbid")
 
     caps: CapsBody | None = None
     priority: Priority | None = None
+    title: Annotated[Utf8, Field(min_length=1)] | None = None
+    text: Annotated[str, Field(min_length=1)] | None = None
+    pipeline: Utf8 | None = None
+    type: TicketType | None = None
+    base: Utf8 | None = None
+    after: tuple[Utf8, ...] | None = None
+    at: Moment | None = None
+    checks: Annotated[Mapping[Utf8, Utf8], Field(max_length=MOST_CHECKS)] | None = None
+    autonomy: Autonomy | None = None
+    on_blocked: OnBlocked | None = None
+    auto_merge: bool | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if self.caps is None and self.priority is None:
-            raise ValueError("give caps, priority or both")
+        if all(getattr(self, name) is None for name in type(self).model_fields):
+            raise ValueError("give caps, priority, or a field of a draft")
         return self
+
+    @property
+    def draft_changes(self) -> dict[str, Any]:
+        """What only a draft allows, by the names of a submission's fields."""
+        other = set(type(self).model_fields) - {"caps", "priority"}
+        return {name: value for name in sorted(other) if (value := getattr(self, name)) is not None}

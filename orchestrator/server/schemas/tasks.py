@@ -46,6 +46,28 @@ class AgentView(View):
     last_update: datetime | None
 
 
+class AutoSaveView(View):
+    """When the last checkpoint was taken, and how often one is while an agent works, in milliseconds."""
+
+    last_saved: datetime | None
+    auto_save_interval: int
+
+
+class AgentStateView(View):
+    """What a task's agent is doing: the phase and the step it works on, and the share of the phase that is done."""
+
+    status: AgentStatus
+    role: str | None
+    attempt: int
+    current_phase: int | None
+    current_step: Words | None
+    progress: int
+    tokens_used: int
+    blocked_by: PauseReason | None
+    last_update: datetime | None
+    checkpoint: AutoSaveView
+
+
 class RunView(View):
     """The present process tree of a task."""
 
@@ -180,6 +202,8 @@ class TaskView(View):
     stage: str
     next_action: NextAction
     progress: int
+    current_phase: int | None = None
+    total_phases: int | None = None
     ticket: TicketView
     pipeline: str
     priority: Priority

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from random import Random
 
 from orchestrator.core.events import commands as do
+from orchestrator.core.family.verdict import Verdict
 from orchestrator.core.task.budget import NOTHING_SPENT, Spending
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
@@ -150,7 +151,7 @@ class World:
         """Return the evidence that the daemon finds when it inspects the result of a stage."""
         world, stage = self.of(task.id), self._pipelines[task.pipeline].stage(command.stage)
         at = world.commits.index(command.since) + 1 if command.since in world.commits else 0
-        new = tuple(world.commits[at:]) if stage.work.commits else ()
+        new = tuple(world.commits[at:]) if stage.shows_branch else ()
         given = _complete(stage) if not stage.work.is_done_by_agent else {}
         fresh = tuple(name for name in world.fresh if any(fnmatchcase(name, one) for one in stage.artifacts))
         world.fresh.clear()
@@ -159,7 +160,7 @@ class World:
             fresh=tuple(sorted(fresh)),
             head=new[-1] if new else None,
             commits=new,
-            dirty=world.dirty if stage.work.commits else (),
+            dirty=world.dirty if stage.shows_branch else (),
             analysis=_ANALYSIS if world.has_analysis else None,
         )
 
@@ -175,16 +176,26 @@ class World:
         """Save what an agent's turn produced; part of it is missing unless it is complete."""
         world, pipeline = self.of(task.id), self._pipelines[task.pipeline]
         stage = pipeline.stage(task.stage)
-        if stage.work.commits:
-            if complete or self.rng.random() < 0.5:
+        commits = stage.work.commits or stage.commits
+        if commits:
+            if complete or (stage.work.commits and self.rng.random() < 0.5):
                 world.commits.append(f"{self.rng.getrandbits(160):040x}")
             world.dirty = () if complete else ("src/half.py",)
+        if stage.work.commits:
             return
-        found = {**_complete(stage), **self._plans(pipeline, stage)}
+        found = {task.fill(name): facts for name, facts in {**_complete(stage), **self._plans(pipeline, stage)}.items()}
+        found |= self._verdict(stage)
         kept = dict(list(found.items())[: len(found) if complete else -1])
         world.has_analysis = complete
         world.files.update(kept)
         world.fresh.update(kept)
+
+    def _verdict(self, stage: Stage) -> dict[str, FileFacts]:
+        """Return what a verifier leaves, which fails now and then."""
+        if not stage.work.verifies:
+            return {}
+        failures = () if self.rng.random() < 0.7 else ("C1: it is not there yet",)
+        return {stage.artifacts[0]: FileFacts(chars=100, verdict=Verdict(passed=not failures, failures=failures))}
 
     def _plans(self, pipeline: Pipeline, stage: Stage) -> dict[str, FileFacts]:
         """Return the plans that later stages execute and that this stage may write."""

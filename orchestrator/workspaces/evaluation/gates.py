@@ -4,29 +4,32 @@ This module only collects facts; guards decide what they mean. Everything is bou
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha256
+from datetime import datetime
 from pathlib import Path
 
 import orjson
 
 from orchestrator.core.events.commands import LookAtGate
+from orchestrator.core.family.family import prepare_nothing
+from orchestrator.core.task import guards
 from orchestrator.core.task.children import problems_of
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
-from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import from_json
 from orchestrator.formats.files import write_atomically
-from orchestrator.redaction.masking import names_in
+from orchestrator.redaction.display import remove_disguise
+from orchestrator.redaction.masking import names_in as values_in
+from orchestrator.workspaces.documents import TreeFiles
+from orchestrator.workspaces.evaluation.artifact_facts import LARGEST_ARTIFACT, facts_of, facts_of_files, names_in
 from orchestrator.workspaces.evaluation.secret_scan import refuse_leaks
-from orchestrator.workspaces.outbox import OutboxLimits, import_files, read_text
+from orchestrator.workspaces.outbox import Imported, OutboxLimits, import_files, read_text
+from orchestrator.workspaces.recording import record
 from orchestrator.workspaces.workspace import Workspace
 
-LARGEST_ARTIFACT = 2 * 1024 * 1024
-"""Bytes."""
-MOST_HEADINGS, LONGEST_HEADING = 500, 300
 CONFIDENCES = ("low", "mid", "high")
 
 
@@ -37,6 +40,8 @@ class Gates:
     workspace: Workspace
     secrets: Callable[[Task], Mapping[str, str]]
     """The provided values of a task that none of its work may contain."""
+    last_message: Callable[[Task], str]
+    """The last message of the task's present agent; empty if there is none."""
 
     def refuse_leaks(self, task: Task, commit: str) -> None:
         """Raise SecretLeaked if the work up to this commit contains provided values; VaultError if those are lost."""
@@ -44,38 +49,103 @@ class Gates:
 
     def look(self, task: Task, pipeline: Pipeline, command: LookAtGate) -> Evidence:
         """Import what the stage left, and return what is there. Raises what the workspace and the outbox raise."""
-        stage, family = pipeline.stage(command.stage), pipeline.family
-        folder = Path(task.folder)
-        outbox = folder / "agents" / str(command.attempt) / "out"
-        secrets = self.secrets(task)
-        taken = import_files(
-            outbox, stage.artifacts, folder, OutboxLimits(LARGEST_ARTIFACT, lambda body: _objection(body, secrets))
-        )
+        stage, family, folder = pipeline.stage(command.stage), pipeline.family, Path(task.folder)
+        taken = self._import(task, stage, folder / "agents" / str(command.attempt) / "out")
         fresh = _with_fix_as_plan(folder, pipeline, tuple(artifact.name for artifact in taken.files))
+        if stage.answer and stage.answer not in fresh and self._keep_answer(task, stage.answer):
+            fresh = (*fresh, stage.answer)
+        if stage.name == pipeline.start:
+            fresh += tuple(name for name in family.given if (folder / name).is_file())
         known = {name for record in task.stages.values() for name in record.artifacts}
-        files = _files(folder, fresh if stage.work.judges_new_files_only else _all(folder))
+        words = guards.sought((*stage.guards, *(guard for choice in stage.choices for guard in choice.when)))
+        names = fresh if stage.work.judges_new_files_only else names_in(folder)
         seen = Evidence(
-            files=_with_children(files, folder, pipeline),
+            files=facts_of_files(folder, names, words),
             fresh=fresh,
             refused=tuple(f"{one.name}: {one.reason}" for one in taken.refused if one.name not in known),
             analysis=_analysis(folder, family.failure_analysis) if family.failure_analysis in fresh else None,
         )
-        return self._with_branch(seen, task, command) if stage.work.commits else seen
+        if stage.shows_branch:
+            seen = self._with_branch(seen, task, command, stage, words)
+        return self._with_meaning(seen, task, pipeline, stage)
 
-    def _with_branch(self, seen: Evidence, task: Task, command: LookAtGate) -> Evidence:
+    def files_of(self, task: Task) -> TreeFiles:
+        """Return the files of the task's work and of its folder, for its family to read. Raises WorkspaceError."""
+        return self.workspace.files(task.id, Path(task.folder))
+
+    def prepare(self, task: Task, pipeline: Pipeline) -> None:
+        """Write what the family composes for the agent of the present stage. Raises WorkspaceError and OSError."""
+        if pipeline.family.prepare is prepare_nothing:
+            return
+        for name, text in pipeline.family.prepare(task, task.stage, self.files_of(task)).items():
+            write_atomically(Path(task.folder) / name, text.encode(), durable=False)
+
+    def record(self, task: Task, pipeline: Pipeline, stage: str, at: datetime) -> None:
+        """Put what the family composes in this stage on the branch. Raises WorkspaceError and GitError."""
+        record(self.workspace, task, pipeline.family.records(task, stage, self.files_of(task), at), at)
+
+    def _import(self, task: Task, stage: Stage, outbox: Path) -> Imported:
+        secrets = self.secrets(task)
+        limits = OutboxLimits(LARGEST_ARTIFACT, lambda body: _objection(body, secrets))
+        return import_files(outbox, stage.artifacts, Path(task.folder), limits)
+
+    def _keep_answer(self, task: Task, name: str) -> bool:
+        """Keep the agent's last message as an artifact; return whether there is one that may be kept."""
+        body = remove_disguise(self.last_message(task)).strip().encode()
+        if not body or _objection(body, self.secrets(task)):
+            return False
+        write_atomically(Path(task.folder) / name, body + b"\n")
+        return True
+
+    def _with_branch(
+        self, seen: Evidence, task: Task, command: LookAtGate, stage: Stage, words: tuple[str, ...]
+    ) -> Evidence:
         facts = self.workspace.facts(task.id, task.source.base_commit, command.since)
-        return Evidence(
-            files=seen.files,
-            fresh=seen.fresh,
-            refused=seen.refused,
+        documents: Mapping[str, str] = {}
+        if stage.documents:
+            documents = self.files_of(task).matching(task.fill(pattern) for pattern in stage.documents)
+        return replace(
+            seen,
+            files={**seen.files, **{path: facts_of(path, text, words) for path, text in documents.items()}},
             head=facts.head,
             commits=tuple(commit.sha for commit in reversed(facts.commits)),
+            subjects=tuple(commit.subject for commit in reversed(facts.commits)),
             dirty=facts.dirty,
         )
 
+    def _with_meaning(self, seen: Evidence, task: Task, pipeline: Pipeline, stage: Stage) -> Evidence:
+        """Return the evidence with the children that a plan names, and the verdict of a verifier, read as its family
+        does; or with what is wrong in those files.
+        """
+        files = dict(seen.files)
+        for above in pipeline.stages.values():
+            if above.children in files:
+                files[above.children] = self._with_children(files[above.children], above, task, pipeline)
+        for name in stage.artifacts if stage.work.verifies else ():
+            if name in files:
+                files[name] = _with_verdict(files[name], task, pipeline, name)
+        return replace(seen, files=files)
+
+    def _with_children(self, facts: FileFacts, stage: Stage, task: Task, pipeline: Pipeline) -> FileFacts:
+        text = read_text(Path(task.folder), stage.children or "", LARGEST_ARTIFACT) or ""
+        try:
+            plans = tuple(draft.plan for draft in pipeline.family.read_children(text, self.files_of(task)))
+        except ValueError as error:
+            return replace(facts, problems=(str(error),))
+        problems = problems_of(plans, stage.child_pipelines)
+        return replace(facts, children=() if problems else plans, problems=problems)
+
+
+def _with_verdict(facts: FileFacts, task: Task, pipeline: Pipeline, name: str) -> FileFacts:
+    text = read_text(Path(task.folder), name, LARGEST_ARTIFACT) or ""
+    try:
+        return replace(facts, verdict=pipeline.family.read_verdict(text))
+    except ValueError as error:
+        return replace(facts, problems=(str(error),))
+
 
 def _objection(body: bytes, secrets: Mapping[str, str]) -> str:
-    names = ", ".join(names_in(body, secrets))
+    names = ", ".join(values_in(body, secrets))
     return (
         f"it holds the provided value of {names}, which must not be in any file; write only the name" if names else ""
     )
@@ -91,72 +161,6 @@ def _with_fix_as_plan(folder: Path, pipeline: Pipeline, fresh: tuple[str, ...]) 
     for plan in pipeline.plans:
         write_atomically(folder / plan, content.encode())
     return tuple(dict.fromkeys((*fresh, *pipeline.plans)))
-
-
-def _with_children(files: dict[str, FileFacts], folder: Path, pipeline: Pipeline) -> dict[str, FileFacts]:
-    """Return the facts with the children that plans among the files name, or with what is wrong in those plans."""
-    for plan in {stage.children for stage in pipeline.stages.values() if stage.children} & files.keys():
-        try:
-            drafts = pipeline.family.read_children(read_text(folder, plan, LARGEST_ARTIFACT) or "")
-        except ValueError as error:
-            files[plan] = replace(files[plan], problems=(str(error),))
-            continue
-        plans = tuple(draft.plan for draft in drafts)
-        problems = problems_of(plans)
-        files[plan] = replace(files[plan], children=() if problems else plans, problems=problems)
-    return files
-
-
-def seen_in(folder: Path) -> Evidence:
-    """Return the facts about the files of a task's or a workspace's own folder; nothing is imported."""
-    return Evidence(files=_files(folder, _all(folder)))
-
-
-def seen_of(task: Task) -> Evidence:
-    """Return the facts about the files in the task's own folder; nothing is imported."""
-    return seen_in(Path(task.folder))
-
-
-def _all(folder: Path) -> list[str]:
-    """Return the names of the task's own files that guards may ask for."""
-    return [path.name for path in folder.iterdir() if path.suffix in {".md", ".json"} and path.is_file()]
-
-
-def _files(folder: Path, names: Iterable[str]) -> dict[str, FileFacts]:
-    found = ((name, read_text(folder, name, LARGEST_ARTIFACT)) for name in names)
-    return {name: _facts(name, content) for name, content in found if content is not None}
-
-
-def _facts(name: str, content: str) -> FileFacts:
-    headings, digests = _sections(content)
-    return FileFacts(
-        chars=len(content.strip()),
-        headings=headings,
-        digests=digests,
-        json_filled=_filled(content) if name.endswith(".json") else None,
-        digest=sha256(content.encode()).hexdigest(),
-    )
-
-
-def _sections(content: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the headings of a text, and a hash of the text below each."""
-    parts: list[list[str]] = []
-    for line in content.splitlines():
-        if line.startswith("#") and len(parts) < MOST_HEADINGS:
-            parts.append([line[:LONGEST_HEADING]])
-        elif parts:
-            parts[-1].append(line.strip())
-    below = (sha256("\n".join(part[1:]).strip().encode()).hexdigest()[:16] for part in parts)
-    return tuple(part[0] for part in parts), tuple(below)
-
-
-def _filled(content: str) -> tuple[str, ...] | None:
-    """Return the keys of a JSON object whose values are not empty; None if it is not an object."""
-    try:
-        value = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return None
-    return tuple(str(key)[:100] for key, item in value.items() if item)[:100] if isinstance(value, dict) else None
 
 
 def _analysis(folder: Path, name: str) -> Analysis | None:

@@ -6,8 +6,9 @@ from fnmatch import fnmatchcase
 from orchestrator.core.decide.resume_point import Recommendation, SubStatus
 from orchestrator.core.decide.state_moves import present_artifacts
 from orchestrator.core.decide.work.stage_work import StageWork
+from orchestrator.core.family.family import Family
 from orchestrator.core.task.guards import Evidence
-from orchestrator.core.task.pipeline import Family, Pipeline
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import Json, JsonObject
 

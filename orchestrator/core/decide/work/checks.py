@@ -127,5 +127,5 @@ def _conclude(pipeline: Pipeline, task: Task, at: datetime) -> Task:
     if not guards.missing(stage.guards, task, guards.NOTHING_SEEN):
         return lifecycle.advance(pipeline, task, at)
     if stage.role is not None:
-        return lifecycle.begin_agent(task, stage.role)
+        return lifecycle.begin_agent(pipeline, task)
     return lifecycle.fail_stage(pipeline, task, at, None)

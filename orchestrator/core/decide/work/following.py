@@ -143,14 +143,14 @@ def task_of(parent: Task, stage: Stage, child: Child, at: datetime) -> Task:
     It has no caps of its own, because those of its parent bound what both spend together.
     """
     ids = {one.plan.key: one.task for one in parent.children}
-    suffix = child.task.removeprefix(parent.id)
+    suffix, key = child.task.removeprefix(parent.id), f"{parent.ticket.key}.{child.plan.key}"
     return Task(
         id=child.task,
         parent=parent.id,
         title=child.plan.title,
         folder=parent.folder.removesuffix(parent.id) + child.task,
-        ticket=replace(parent.ticket, key=f"{parent.ticket.key}{suffix}"),
-        pipeline=stage.child_pipeline or "",
+        ticket=replace(parent.ticket, key=key),
+        pipeline=child.plan.pipeline or stage.child_pipelines[0],
         source=Source(
             repo=parent.source.repo,
             base_branch=parent.source.branch,

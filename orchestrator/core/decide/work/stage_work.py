@@ -18,9 +18,8 @@ class StageWork(Work):
     def begin(self, pipeline: Pipeline, task: Task, at: datetime) -> Task:
         """Return the task with its agent owed, or the gate where no agent does the work."""
         del at
-        role = pipeline.stage(task.stage).role
-        if self.is_done_by_agent and role is not None:
-            return lifecycle.begin_agent(task, role)
+        if self.is_done_by_agent and pipeline.stage(task.stage).role is not None:
+            return lifecycle.begin_agent(pipeline, task)
         return replace(task, next_action=NextAction.GATE)
 
     def judge(self, pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> Task:
@@ -29,7 +28,8 @@ class StageWork(Work):
         accepted = guards.overspent(stage.guards, task)
         lacking = tuple(one for one in guards.missing(stage.guards, task, evidence) if one not in accepted)
         if not lacking:
-            return lifecycle.advance(pipeline, task, at)
+            source = replace(task.source, head=evidence.head or task.source.head)
+            return lifecycle.advance(pipeline, replace(task, source=source), at)
         if stage.role and not task.agent.turn.tool_uses and not evidence.fresh:
             lacking = ("the turn ended without any work: no tool was used and no file was left", *lacking)
         refused = tuple(f"refused: {reason}" for reason in evidence.refused[:10])

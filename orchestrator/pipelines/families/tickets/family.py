@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-from orchestrator.core.task.pipeline import Family, StateAlias
+from orchestrator.core.family.family import Family, StateAlias
 from orchestrator.pipelines.families.tickets.guards import TicketFiltered
 
 TICKETS = Family(

@@ -29,7 +29,7 @@ SEEDS = ("current_state", "states", "failure_summary", "budgets")
 """Keys that operations change, beside the failure log."""
 OURS = ("stage", "status", "block_reason", "completed_at")
 """Keys of this program that are changed too where the document has them, or when the task is blocked."""
-OURS_IN_RECORDS = ("visits", "digest")
+OURS_IN_RECORDS = ("visits", "digest", "phase")
 CYCLES, REVISIONS = "eval_cycles", TICKETS.draft_budget
 LIMITS = {CYCLES: "max_eval_cycles", REVISIONS: "max_design_revisions"}
 INTAKE = "TICKET_INTAKE"

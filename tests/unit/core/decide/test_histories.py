@@ -249,6 +249,7 @@ REQUESTED = (
     events.ResumeRequested,
     events.CancelRequested,
     events.RetryRequested,
+    events.DraftChanged,
     events.DraftSubmitted,
     events.AskAnswered,
     events.RoundRequested,

@@ -5,8 +5,23 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.core.guards.budgets import BudgetLeft, BudgetWithin
-from orchestrator.core.guards.files import FileExists, FileMinChars, GlobCount, HeadingCount, JsonNonempty
-from orchestrator.core.guards.results import ChecksAcceptable, StepsCommitted, StepsCompleted, TreeClean
+from orchestrator.core.guards.files import (
+    FileExists,
+    FileMinChars,
+    FileSays,
+    FilesMinChars,
+    GlobCount,
+    HeadingCount,
+    JsonNonempty,
+    NoPlaceholders,
+)
+from orchestrator.core.guards.results import (
+    ChecksAcceptable,
+    CommitCount,
+    StepsCommitted,
+    StepsCompleted,
+    TreeClean,
+)
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.guards import Evidence, FileFacts, Guard, missing, missing_of_step
 from orchestrator.core.task.progress import Budget, Step, StepStatus
@@ -21,6 +36,12 @@ NOTES = FileExists(file="notes.md")
 LONG = FileMinChars(file="analysis.md", more_than=200)
 STEPS = HeadingCount(file="plan.md", prefix="## Step", at_least=2)
 CODE = JsonNonempty(file="code.json", any_of=("pack", "impacts"))
+ENDED = FileSays(file="end.txt", text="=== PHASE 1 COMPLETE ===")
+LONG_DOCUMENTS = FilesMinChars(pattern="docs/*.md", more_than=500)
+FINISHED = NoPlaceholders(pattern="docs/*.md", words=("TODO", "TBD"))
+OF_TICKET = FileExists(file="works/{ticket}/PLAN.md")
+ONE, NONE, SOME = CommitCount(at_least=1, at_most=1), CommitCount(at_most=0), CommitCount(at_least=2)
+UNDO = f"; bring them together: git reset --soft {a_task().source.commit}"
 DESIGNS = GlobCount(pattern="design-v*.md", at_least=2)
 
 
@@ -44,6 +65,24 @@ def seen(name: str, chars: int = 1, headings: tuple[str, ...] = (), filled: tupl
         (DESIGNS, Evidence(files={f"design-v{n}.md": FileFacts(chars=1) for n in (1, 2)}), None),
         (DESIGNS, seen("design-v1.md"), "design-v*.md: 1 of 2 files found"),
         (DESIGNS, seen("old-design-v1.md"), "design-v*.md: 0 of 2 files found"),
+        (ENDED, Evidence(files={"end.txt": FileFacts(chars=9, found=(ENDED.text,))}), None),
+        (ENDED, seen("end.txt"), "end.txt does not say '=== PHASE 1 COMPLETE ==='"),
+        (LONG_DOCUMENTS, seen("docs/idea.md", chars=501), None),
+        (LONG_DOCUMENTS, seen("docs/idea.md", chars=500), "docs/idea.md has 500 characters, more than 500 needed"),
+        (FINISHED, seen("docs/idea.md"), None),
+        (
+            FINISHED,
+            Evidence(files={"docs/idea.md": FileFacts(chars=9, found=("TBD", "TODO"))}),
+            "docs/idea.md still says TODO, TBD",
+        ),
+        (FINISHED, Evidence(files={"notes.md": FileFacts(chars=9, found=("TBD",))}), None),
+        (OF_TICKET, seen(f"works/{a_task().ticket.key}/PLAN.md"), None),
+        (OF_TICKET, Evidence(), f"works/{a_task().ticket.key}/PLAN.md not found"),
+        (ONE, Evidence(commits=("c1",)), None),
+        (ONE, Evidence(), "the stage made no commits; exactly 1 commit"),
+        (ONE, Evidence(commits=("c1", "c2")), f"the stage made 2 commits; exactly 1 commit{UNDO}"),
+        (NONE, Evidence(commits=("c1",)), f"the stage made 1 commit; exactly no commits{UNDO}"),
+        (SOME, Evidence(commits=("c1",)), "the stage made 1 commit; at least 2 commits"),
         (TreeClean(), Evidence(), None),
         (TreeClean(), Evidence(dirty=("a.py", "b.py")), "uncommitted changes: a.py, b.py"),
     ],

@@ -7,8 +7,9 @@ import pytest
 from orchestrator.core.decide import machine
 from orchestrator.core.events.events import OperationRequested
 from orchestrator.core.events.operations import OperationRefused, Transition
+from orchestrator.core.family.family import Family, StateAlias
 from orchestrator.core.task.guards import NOTHING_SEEN, Evidence, Guard
-from orchestrator.core.task.pipeline import Family, Pipeline, StateAlias
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import NextAction, Task
 from orchestrator.pipelines.families import FAMILIES
 from orchestrator.pipelines.pipeline_file import PipelineError, parse_pipeline

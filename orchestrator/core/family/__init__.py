@@ -1,0 +1,1 @@
+"""What a family of pipelines tells the engine, which knows no family by name."""
