@@ -138,9 +138,9 @@ def in_present_words(view: Json) -> Json:
     names = {"owed": "nextAction", "wanted": "requestedChanges", "asks": "requests"}
     now = {names.get(name, name): value for name, value in view.items()}
     now["closing"] = now["closing"] and reworded(now["closing"]).replace("ID", view["id"])
-    retry = ["retry"] if view["status"] == "failed" else []
+    first = {"failed": ["retry"], "draft": ["change"]}.get(view["status"], [])
     new = {"parent": None, "children": [], "retryOf": None, "spentByAll": view["spent"], **NO_PHASES}
-    return {**now, **new, "allowed": [*retry, *view["allowed"]]}
+    return {**now, **new, "allowed": [*first, *view["allowed"]]}
 
 
 def with_new_fields(document: Json) -> Json:
