@@ -70,15 +70,9 @@ async def change(name: str, service: TheService, by: By, body: ChangeBody) -> Ta
     caps = None if body.caps is None else body.caps.model_dump(exclude_unset=True)
     if changes := body.draft_changes:
         name = (await service.submissions.change(name, changes, by)).id
-<<<<<<< HEAD
-        if caps is None and body.priority is None:
-            return task_view(await service.tasks.find(name), service.redact)
-    changed = await service.tasks.change(name, body.priority, caps, by)
-=======
     changed = await service.tasks.find(name)
     if caps is not None or body.priority is not None or not body.draft_changes:
         changed = await service.tasks.change(name, body.priority, caps, by)
->>>>>>> main
     return task_view(changed, service.redact, service.tasks.spent_by_all(changed))
 
 
