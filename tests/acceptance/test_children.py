@@ -67,6 +67,29 @@ def test_the_work_of_children_comes_home_to_one_branch(tmp_path: Path, places: i
         assert [one["status"] for one in harness.state(parent)["children"]] == ["completed"] * 3
 
 
+def test_a_child_that_commits_step_by_step_brings_one_commit_home(tmp_path: Path) -> None:
+    scenario = divided(child("A"), child("B"))
+    scenario["PART_PLAN"] = [
+        {
+            "write": {"file": "$ORCHESTRATOR_OUTBOX/plan.md", "text": "## Step 1: Begin\n## Step 2: End\n"},
+            "no_work": True,
+        }
+    ]
+    scenario["BUILD"] = [
+        {"run": f"echo {name} >> $ORCHESTRATOR_TASK.txt", "commit": f"{name} the file", "no_work": True}
+        for name in ("Begin", "End")
+    ]
+    with with_children(tmp_path, scenario, places=2) as harness:
+        parent = harness.submit(pipeline="parts")
+        harness.wait_for_end(parent)
+        assert harness.subjects(parent) == ["End the file"] * 2
+        branch = harness.state(parent)["branch"]
+        for key in "AB":
+            assert git(harness.repo, "show", f"{branch}:{parent}.{key}.txt").split() == ["Begin", "End"]
+            judged = harness.journal(f"{parent}.{key}", "CheckFinished")
+            assert len(judged) >= 2, "what came home was judged as it is there"
+
+
 def test_a_parent_says_which_children_it_waits_for_and_holds_no_slot(tmp_path: Path) -> None:
     go = tmp_path / "go"
     with with_children(
