@@ -77,6 +77,7 @@ def _stage(name: str, table: Table, family: Family) -> Stage:
         child_pipelines=table.texts("child_pipelines", ()),
         on_child_failure=table.choice("on_child_failure", {kind.value: kind for kind in OnChildFailure}, "reaction")
         or OnChildFailure.STOP,
+        squash=table.flag("squash", default=False),
         recheck=table.maybe_text("recheck"),
         mode=table.maybe_text("mode"),
         phase=table.whole("phase", at_least=1) if table.has("phase") else None,
@@ -154,6 +155,8 @@ def _check_work(stage: Stage, table: Table) -> None:
         )
     if table.has("recheck") and not work.publishes:
         table.note("recheck", f"only a stage with {_kinds(publishes=True)} has its work judged again")
+    if stage.squash and stage.publish is not Publish.PARENT:
+        table.note("squash", 'only work with publish = "parent" comes home as one commit')
     _check_children(stage, table)
     _check_agent(stage, table)
     if work.has_steps and stage.plan is None:

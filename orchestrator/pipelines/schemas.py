@@ -77,7 +77,7 @@ def pipeline_schema() -> JsonObject:
     stage: JsonObject = {
         **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "recheck", "mode", "children", "answer"), _TEXT),
         **dict.fromkeys(("artifacts", "documents", "child_pipelines"), _TEXTS),
-        **dict.fromkeys(("review", "commits", "resume_session"), schema_of(bool)),
+        **dict.fromkeys(("review", "commits", "resume_session", "squash"), schema_of(bool)),
         "on_child_failure": schema_of(OnChildFailure),
         "work": one_of(*WORK),
         "guards": array({"anyOf": [*guards]}),

@@ -148,6 +148,10 @@ class Stage:
     """What a failed child means for the others (only where the work has children)."""
     publish: Publish = Publish.BRANCH
     """How the result is published (only where the work publishes)."""
+    squash: bool = False
+    """Whether the work comes home to the parent's branch as one commit, however many it took (only where the work is
+    published there).
+    """
     recheck: str | None = None
     """The stage that judges the work again after it was put on top of the parent's branch (only where the work
     publishes).
