@@ -44,6 +44,7 @@ def parse_pipeline(text: str, source: str) -> Pipeline:
         stages=MappingProxyType(stages),
         budgets=MappingProxyType({**ENGINE_BUDGETS, **_budgets(table.table("budgets"))}),
         branch=_branch(table),
+        new_repository=table.flag("new_repository", default=False),
         family=family,
         source=source,
         text=text,

@@ -95,6 +95,7 @@ def pipeline_schema() -> JsonObject:
                 "description": _TEXT,
                 "start": _TEXT,
                 "branch": _TEXT,
+                "new_repository": schema_of(bool),
                 "family": one_of(*FAMILIES),
                 "budgets": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
                 "stages": {"type": "object", "additionalProperties": record(stage, ["work"])},

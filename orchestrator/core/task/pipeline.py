@@ -205,6 +205,8 @@ class Pipeline:
     branch: str
     """Template of the branch name; may use {ticket}, {task} and {type}."""
     family: Family = PLAIN
+    new_repository: bool = False
+    """Whether a submission may name an empty folder, of which a repository is made."""
     is_manual: bool = False
     """Whether people and other programs do the work, and state operations only record it: nothing is ever owed."""
     source: str = field(default="", compare=False)
