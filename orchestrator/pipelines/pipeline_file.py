@@ -11,7 +11,7 @@ from orchestrator.core.family.family import Family
 from orchestrator.core.guards import GUARDS
 from orchestrator.core.task.children import OnChildFailure
 from orchestrator.core.task.guards import Guard
-from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Choice, Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Choice, OnExhausted, Pipeline, Stage, Work
 from orchestrator.core.task.publication import Publish
 from orchestrator.formats.table import DefinitionError, Table, nearest
 from orchestrator.formats.toml import read_toml
@@ -44,6 +44,7 @@ def parse_pipeline(text: str, source: str) -> Pipeline:
         stages=MappingProxyType(stages),
         budgets=MappingProxyType({**ENGINE_BUDGETS, **_budgets(table.table("budgets"))}),
         branch=_branch(table),
+        new_repository=table.flag("new_repository", default=False),
         family=family,
         source=source,
         text=text,
@@ -71,6 +72,8 @@ def _stage(name: str, table: Table, family: Family) -> Stage:
         choices=tuple(_choice(inner, family) for inner in table.tables("choices")),
         on_fail=table.maybe_text("on_fail"),
         budget=table.maybe_text("budget"),
+        on_exhausted=table.choice("on_exhausted", {kind.value: kind for kind in OnExhausted}, "reaction")
+        or OnExhausted.BLOCK,
         plan=table.maybe_text("plan"),
         publish=table.choice("publish", {kind.value: kind for kind in Publish}, "way to publish") or Publish.BRANCH,
         children=table.maybe_text("children"),

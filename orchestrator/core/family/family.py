@@ -27,7 +27,7 @@ class Files(Protocol):
         """Return the text of a file of the work as it stands: of the worktree, or of the commit that it starts from."""
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """Return the paths of the files below a folder of the work, sorted, at most 1,000."""
+        """Return the paths of the files below a folder of the work, sorted, at most 1,000; "." is its top."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
