@@ -60,7 +60,7 @@ def earlier_files(work: str, files: Files) -> Mapping[str, str]:
         )
     if PLAN not in found:
         return found
-    done = sorted(key for name in present if (key := _done_by(name, f"{folder}/{name}", files)))
+    done = sorted(filter(None, (_done_by(name, f"{folder}/{name}", files) for name in present)))
     tasks = {key: read_task(text, key) for name, text in found.items() if (key := task_of_file(name))}
     planned = joined(read_plan(found[PLAN]), tasks)
     if not planned:
