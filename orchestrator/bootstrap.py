@@ -127,6 +127,7 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
         "watch": watch.run(),
         "stalls": daemon.stalls.run(),
         "agents": daemon.agents.run(),
+        "callbacks": daemon.outbox.run(),
         "shared login": share_login(lambda: daemon.launching().login),
     }
     own = [_named(name, work) for name, work in loops.items()]

@@ -31,6 +31,7 @@ from orchestrator.processes.spec import HELD_BELOW
 from orchestrator.settings_sections import (
     AgentSettings,
     BudgetSettings,
+    CallbackSettings,
     CheckSettings,
     FolderSettings,
     ForgeSettings,
@@ -113,6 +114,7 @@ class Settings(BaseSettings):
     graces: GraceSettings = GraceSettings()
     checks: CheckSettings = CheckSettings()
     people: PeopleSettings = PeopleSettings()
+    callbacks: CallbackSettings = CallbackSettings()
     limits: LimitSettings = LimitSettings()
     budget: BudgetSettings = BudgetSettings()
     trackers: Trackers = TrackerSettings()

@@ -1,7 +1,6 @@
 """The tables of the settings. Trackers have rules of their own, because tokens are sent to their addresses."""
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -10,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checks import MOST_CHECKS, Integration, Rules
+from orchestrator.formats.address import host_of, is_loopback
 
 
 def _whole_path(path: Path) -> Path:
@@ -114,6 +114,24 @@ class PeopleSettings(SettingsSection):
     reminders: tuple[Seconds, ...] = (1800.0, 86_400.0, 172_800.0, 259_200.0, 604_800.0)
 
 
+def _address(url: str) -> str:
+    """Return the address, which may be empty; raise ValueError if it cannot be called."""
+    if url:
+        host_of(url)
+    return url
+
+
+CallbackAddress = Annotated[str, AfterValidator(_address)]
+
+
+class CallbackSettings(SettingsSection):
+    """Where other programs are told about tasks; `hosts` are those that a repository's CLAUDE.md may name."""
+
+    task: CallbackAddress = ""
+    progress: CallbackAddress = ""
+    hosts: frozenset[str] = frozenset()
+
+
 class LimitSettings(SettingsSection):
     """What happens at a usage limit of the account."""
 
@@ -184,16 +202,9 @@ def _tracker_address(url: str) -> str:
         raise ValueError(
             f"the address on {host} holds more than a location; write https://host and put the token into its variable"
         )
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise ValueError(f"a token for {host} must not go over plain http; write https://")
     return url
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 TrackerAddress = Annotated[str, AfterValidator(_tracker_address)]

@@ -25,6 +25,7 @@ from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
 from orchestrator.daemon.launching import LaunchConfig, driver_of, installation_of, limits_of
 from orchestrator.daemon.monitors import AgentMonitor, ResourceMonitor
+from orchestrator.daemon.reporting.callbacks import CallbackSources
 from orchestrator.daemon.reporting.reports import Reports, change_of
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
@@ -32,14 +33,12 @@ from orchestrator.daemon.startup import discard_secrets
 from orchestrator.daemon.task_factory import TaskFactory
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError
+from orchestrator.integrations.callbacks.outbox import Outbox
 from orchestrator.integrations.notify import Messenger, Notifier
 from orchestrator.integrations.publishing.outbound import Outbound
 from orchestrator.integrations.publishing.publisher import Publisher
 from orchestrator.integrations.publishing.targets import PublishTargets
-from orchestrator.integrations.tickets.account import TrackerAccount
-from orchestrator.integrations.tickets.gateway import Gateway
-from orchestrator.integrations.tickets.text.ticket import Tracker
-from orchestrator.integrations.tickets.trackers import Trackers
+from orchestrator.integrations.tickets.trackers import trackers_of
 from orchestrator.pipelines.accepted import accepted_pipeline
 from orchestrator.pipelines.definitions import DefinitionRegistry
 from orchestrator.pipelines.role import Tier, model_of
@@ -99,6 +98,7 @@ class Daemon:
     runs: Runs
     timers: Timers
     reports: Reports
+    outbox: Outbox
     stalls: StallDetector
     resources: ResourceMonitor
     agents: AgentMonitor
@@ -146,9 +146,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     runs, timers, turns = Runs(data_dir=settings.data_dir), Timers(), CommandTurns()
     running = _run_executor(base, runs)
     checkpoints = Checkpoints(base.workspace, store, base.inbox, turns.turn, clock.now)
-    targets = PublishTargets(
-        settings.forge, _trackers(settings), environment_with_secrets(), base.pipeline_of, base.files
-    )
+    targets = _targets(base)
     publisher = _publisher(base, targets)
     adapters = Adapters(
         running=running,
@@ -167,7 +165,8 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     executor = CommandExecutor(adapters, base.inbox)
     supervisor = _supervisor(base, executor, running)
     reports = Reports(base.pipeline_of, partial(change_of, base.workspace), redactor.masked, base.files)
-    for part in (checkpoints, reports, publisher, adapters.children):
+    outbox = _outbox(base, running)
+    for part in (checkpoints, reports, publisher, adapters.children, outbox):
         supervisor.listen(part.on_decision)
     supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
     return Daemon(
@@ -181,6 +180,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         runs=runs,
         timers=timers,
         reports=reports,
+        outbox=outbox,
         stalls=_stall_detector(base, supervisor),
         resources=_resource_monitor(base, supervisor),
         agents=_agent_monitor(base, supervisor, running),
@@ -201,7 +201,7 @@ def _service(
         checkpoints=checkpoints,
         workspace=base.workspace,
         secrets=base.secrets,
-        trackers=_trackers(base.settings.now),
+        trackers=trackers_of(base.settings.now),
         factory=_task_factory(base, base.settings.now, running),
         with_forge=targets.with_forge,
         usage_of=running.usage,
@@ -212,9 +212,9 @@ def _service(
     service = build_service(parts)
 
     def adopt(changed: Settings) -> None:
-        targets.use(changed.forge, _trackers(changed))
+        targets.use(changed.forge, trackers_of(changed))
         service.submissions.trackers, service.submissions.factory = (
-            _trackers(changed),
+            trackers_of(changed),
             _task_factory(base, changed, running),
         )
 
@@ -260,6 +260,17 @@ def _child_tasks(base: _Base, running: RunExecutor) -> ChildTasks:
     )
 
 
+def _outbox(base: _Base, running: RunExecutor) -> Outbox:
+    sources = CallbackSources(
+        settings=lambda: base.settings.now,
+        pipeline_of=base.pipeline_of,
+        workspace=base.workspace,
+        load=lambda task_id: base.store.load(task_id).task,
+        note_of=running.last_message,
+    )
+    return sources.outbox(base.files, base.store.data_dir, base.redactor.masked, clock.now)
+
+
 def _messenger(base: _Base) -> Messenger:
     messenger = Messenger(_notifier(base.settings.now, base.files))
     base.settings.on_change(lambda changed: messenger.use(_notifier(changed, base.files)))
@@ -293,6 +304,13 @@ def _agent_monitor(base: _Base, supervisor: Supervisor, running: RunExecutor) ->
     return agents
 
 
+def _targets(base: _Base) -> PublishTargets:
+    settings = base.settings.now
+    return PublishTargets(
+        settings.forge, trackers_of(settings), environment_with_secrets(), base.pipeline_of, base.files
+    )
+
+
 def _publisher(base: _Base, targets: PublishTargets) -> Publisher:
     outbound = Outbound(
         workspace=base.workspace,
@@ -316,28 +334,6 @@ def _preflight(settings: Settings, definitions: DefinitionRegistry) -> Callable[
     agent = settings.agent
     env = {**inherited(environment_with_secrets(), agent.pass_env), **agent.env}
     return lambda pipeline: preflight(map(definitions.role, pipeline.roles), agent.mcp_config, env)
-
-
-def _trackers(settings: Settings) -> Trackers:
-    """Return the configured trackers, with the tokens in the daemon's environment or secret files."""
-    env, there, agent = environment_with_secrets(), settings.trackers, settings.agent
-    name, known = there.jira.gateway, {**env, **agent.env}
-    gateway = Gateway(name=name, config=agent.mcp_config, env=known) if name else None
-    jira = [(Tracker.JIRA, there.jira.url, "JIRA_API_TOKEN")] if there.jira.url else []
-    others = [(Tracker.GITHUB, there.github.url, "GITHUB_TOKEN"), (Tracker.GITLAB, there.gitlab.url, "GITLAB_TOKEN")]
-    return Trackers(
-        [
-            TrackerAccount(
-                kind=kind,
-                url=url,
-                user=there.jira.user if kind is Tracker.JIRA else "",
-                token=env.get(variable, ""),
-                setting=variable,
-                gateway=gateway if kind is Tracker.JIRA else None,
-            )
-            for kind, url, variable in (*jira, *others)
-        ]
-    )
 
 
 def _discard_secrets_of_ended(secrets: ProvidedSecrets, task: Task, _: Event) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from orchestrator.core.events.callback import Callback
 from orchestrator.core.family.verdict import VerdictReader, read_verdict
 from orchestrator.core.task.children import ChildDraft, read_children
 from orchestrator.core.task.guards import Guard
@@ -106,6 +107,20 @@ def say_nothing(task: Task, stage: str) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a callback may say beyond the task: the task whose child it is, if any, the files of the work as it stands,
+    and the last note of the task's agent.
+    """
+
+    parent: Task | None
+    files: Files
+    note: str = ""
+
+
+CallbackComposer = Callable[[Task, Surroundings], tuple[Callback, ...]]
+
+
 def record_nothing(task: Task, stage: str, files: Files, at: datetime) -> Records:
     """Return no files."""
     del task, stage, files, at
@@ -165,6 +180,8 @@ class Family:
     """Returns what an agent of the stage is told in each turn beyond what the engine tells."""
     records: Callable[[Task, str, Files, datetime], Records] = record_nothing
     """Composes what a stage that records puts on the branch."""
+    callbacks: CallbackComposer | None = None
+    """Composes what other programs are to be told about the task as it is now."""
 
 
 PLAIN = Family(name="plain")

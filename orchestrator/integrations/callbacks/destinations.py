@@ -7,14 +7,12 @@ of the settings is never sent to them. A line with only its key means that there
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from orchestrator.core.events.callback import CallbackKind
+from orchestrator.formats.address import host_of, is_in_the_clear
 
 INSTRUCTIONS = "CLAUDE.md"
 TOKEN = "CALLBACK_TOKEN"  # noqa: S105 - the name of a variable
-LONGEST_URL = 2000
 MOST_CHARS = 256 * 1024
 """Of a repository's instructions that are looked at."""
 _KEYS = {CallbackKind.TASK: "TaskCallback", CallbackKind.PROGRESS: "ProgressCallback"}
@@ -48,19 +46,10 @@ class Destinations:
         url = _value(instructions, _KEYS[kind])
         if not url:
             return None
-        host = _host(url)
+        host = host_of(url)
         if host not in self.hosts:
             raise ValueError(f"{INSTRUCTIONS} names {host}, which `hosts` in [callbacks] does not list")
         return _checked(Destination(url=url, token=_value(instructions, _TOKEN_KEY)))
-
-
-def problem_of(url: str) -> str:
-    """Return why an address cannot be called; empty if it can."""
-    try:
-        _host(url)
-    except ValueError as error:
-        return str(error)
-    return ""
 
 
 def _value(instructions: str, key: str) -> str:
@@ -69,33 +58,11 @@ def _value(instructions: str, key: str) -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(f"{key}:")), "")
 
 
-def _host(url: str) -> str:
-    """Return host and port of an address, the port only if it is not the usual one. Raises ValueError."""
-    try:
-        parts = urlsplit(url)
-        port, host = parts.port, parts.hostname
-    except ValueError:
-        host, port = None, None
-    if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url or not host:
-        raise ValueError(f"{url!r:.200} is not an address; write https://host/path")
-    if parts.scheme not in {"http", "https"} or "@" in parts.netloc:
-        raise ValueError(f"{parts.scheme}://{host} cannot be called; write https://host/path, without a user")
-    name = f"[{host}]" if ":" in host else host
-    return name if port is None or port == {"http": 80, "https": 443}[parts.scheme] else f"{name}:{port}"
-
-
 def _checked(destination: Destination) -> Destination:
     """Return the destination if it may be called with its token. Raises ValueError."""
-    host, parts = _host(destination.url), urlsplit(destination.url)
+    host = host_of(destination.url)
     if destination.token and not _SENDABLE.fullmatch(destination.token):
         raise ValueError(f"the token for {host} cannot be one: a token is one word of printable characters")
-    if destination.token and parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+    if destination.token and is_in_the_clear(destination.url):
         raise ValueError(f"a token for {host} must not go over plain http; write https://")
     return destination
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -6,8 +6,9 @@ is sent again, with the same Idempotency-Key.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -49,7 +50,7 @@ class CallbackPatience:
     connect: float = 3.0
     pause: float = 5.0
     longest_pause: float = 3600.0
-    progress: float = 2.0
+    progress: float = 30.0
     give_up: float = 7 * 86_400.0
 
 
@@ -87,6 +88,7 @@ class Outbox:
     _newest: dict[str, Task] = field(default_factory=dict)
     _noted: set[str] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _ended: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
     _limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     def on_decision(self, task: Task, event: Event) -> None:
@@ -96,6 +98,8 @@ class Outbox:
             self._note(task.id)
             self._newest[task.id] = task
             self._changed.set()
+            if task.status.is_final:
+                self._ended[task.id].set()
 
     async def run(self) -> None:
         """Send what is owed, also from before a restart, until this is cancelled."""
@@ -152,7 +156,8 @@ class Outbox:
             if task.status.is_final and task_id not in self._newest:
                 self._forget(task_id)
                 return
-            await asyncio.sleep(patience.progress)
+            with suppress(TimeoutError):  # the end of a task is told at once
+                await asyncio.wait_for(self._ended[task_id].wait(), patience.progress)
 
     async def _send_owed(self, task: Task, client: httpx.AsyncClient) -> None:
         """Send what was not sent yet. Raises _NotTaken for what has to be tried again."""
@@ -230,6 +235,7 @@ class Outbox:
 
     def _forget(self, task_id: str) -> None:
         self._noted.discard(task_id)
+        self._ended.pop(task_id, None)
         with _logged(task_id):
             (self.parts.folder / task_id).unlink(missing_ok=True)
 

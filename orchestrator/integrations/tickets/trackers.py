@@ -9,6 +9,7 @@ from orchestrator.integrations.errors import Unreachable
 from orchestrator.integrations.http import Patience
 from orchestrator.integrations.tickets.account import TrackerAccount, with_public
 from orchestrator.integrations.tickets.comments import fit_text, post_comment
+from orchestrator.integrations.tickets.gateway import Gateway
 from orchestrator.integrations.tickets.github import fetch_github
 from orchestrator.integrations.tickets.gitlab import fetch_gitlab
 from orchestrator.integrations.tickets.jira import fetch_jira
@@ -17,6 +18,7 @@ from orchestrator.integrations.tickets.text.plain_text import from_text
 from orchestrator.integrations.tickets.text.reference import Reference, parse_reference
 from orchestrator.integrations.tickets.text.template import parse_template
 from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement, Tracker
+from orchestrator.settings import Settings, environment_with_secrets
 
 
 class Trackers:
@@ -80,3 +82,25 @@ async def _fetch(account: TrackerAccount, reference: Reference, patience: Patien
                 return await fetch_gitlab(http, reference)
             case _:
                 assert_never(account.kind)
+
+
+def trackers_of(settings: Settings) -> Trackers:
+    """Return the configured trackers, with the tokens in the daemon's environment or secret files."""
+    env, there, agent = environment_with_secrets(), settings.trackers, settings.agent
+    name, known = there.jira.gateway, {**env, **agent.env}
+    gateway = Gateway(name=name, config=agent.mcp_config, env=known) if name else None
+    jira = [(Tracker.JIRA, there.jira.url, "JIRA_API_TOKEN")] if there.jira.url else []
+    others = [(Tracker.GITHUB, there.github.url, "GITHUB_TOKEN"), (Tracker.GITLAB, there.gitlab.url, "GITLAB_TOKEN")]
+    return Trackers(
+        [
+            TrackerAccount(
+                kind=kind,
+                url=url,
+                user=there.jira.user if kind is Tracker.JIRA else "",
+                token=env.get(variable, ""),
+                setting=variable,
+                gateway=gateway if kind is Tracker.JIRA else None,
+            )
+            for kind, url, variable in (*jira, *others)
+        ]
+    )

@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.core.events.callback import CallbackKind
-from orchestrator.integrations.callbacks.destinations import Destination, Destinations, problem_of
+from orchestrator.integrations.callbacks.destinations import Destination, Destinations
 
 TASK, PROGRESS = CallbackKind.TASK, CallbackKind.PROGRESS
 ALLOWED = Destinations(token="operators", hosts=frozenset({"ci.example.org", "localhost:3000"}))
@@ -73,9 +73,3 @@ def test_a_token_does_not_travel_in_the_clear_and_has_to_fit_into_a_header() -> 
     with pytest.raises(ValueError, match="cannot be one"):
         ALLOWED.of(TASK, LINES.replace("theirs", "a\x7fb"))
     assert "operators" not in repr(http)
-
-
-def test_an_address_of_the_settings_is_checked_when_they_are_read() -> None:
-    assert problem_of("https://ci.example.org/x") == ""
-    assert "is not an address" in problem_of("ci.example.org/x")
-    assert "without a user" in problem_of("https://me@ci.example.org/x")

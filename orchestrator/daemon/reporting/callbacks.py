@@ -1,0 +1,84 @@
+"""What the outbox of callbacks needs of the daemon: the words of each task's family, and its repository's addresses."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+
+from orchestrator.core.events.callback import Callback, CallbackKind
+from orchestrator.core.family.family import Surroundings
+from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.task import Task
+from orchestrator.errors import OrchestratorError
+from orchestrator.integrations.callbacks.destinations import INSTRUCTIONS, TOKEN, Destination, Destinations
+from orchestrator.integrations.callbacks.outbox import FOLDER, Outbox, OutboxParts
+from orchestrator.settings import Settings, environment_with_secrets
+from orchestrator.storage.task_files import TaskFiles
+from orchestrator.workspaces.documents import TreeFiles
+from orchestrator.workspaces.evaluation.tree import Tree
+from orchestrator.workspaces.workspace import Workspace
+
+KEPT_INSTRUCTIONS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackSources:
+    """Where the daemon finds what callbacks say and where they go; all but `pipeline_of` block."""
+
+    settings: Callable[[], Settings]
+    pipeline_of: Callable[[Task], Pipeline]
+    workspace: Workspace
+    load: Callable[[str], Task]
+    note_of: Callable[[Task], str]
+
+    def outbox(
+        self, files: TaskFiles, data_dir: Path, redact: Callable[[str], str], now: Callable[[], datetime]
+    ) -> Outbox:
+        """Return an outbox that asks these sources and keeps its notes below the data folder."""
+        return Outbox(
+            OutboxParts(
+                files=files,
+                folder=data_dir / FOLDER,
+                has_callbacks=self.has_callbacks,
+                owed=self.owed,
+                destination=self.destination,
+                load=self.load,
+                redact=redact,
+                clock=now,
+            )
+        )
+
+    def has_callbacks(self, task: Task) -> bool:
+        """Return whether the task's family has callbacks; one whose pipeline is lost has none."""
+        try:
+            return self.pipeline_of(task).family.callbacks is not None
+        except OrchestratorError:
+            return False
+
+    def owed(self, task: Task) -> tuple[Callback, ...]:
+        """Return what is to be told about a task as it is now. Raises OrchestratorError and OSError."""
+        compose = self.pipeline_of(task).family.callbacks
+        if compose is None:
+            return ()
+        parent = None if task.parent is None else self.load(task.parent)
+        files = TreeFiles(self.workspace.git_of(task.id), task.source.commit, Path(task.folder))
+        return compose(task, Surroundings(parent=parent, files=files, note=self.note_of(task)))
+
+    def destination(self, task: Task, kind: CallbackKind) -> Destination | None:
+        """Return where a task's callbacks go. Raises ValueError, OrchestratorError and OSError."""
+        given = self.settings().callbacks
+        urls = {CallbackKind.TASK: given.task, CallbackKind.PROGRESS: given.progress}
+        settings = Destinations(urls=urls, token=environment_with_secrets().get(TOKEN, "").strip(), hosts=given.hosts)
+        return settings.of(kind, "" if urls[kind] or not given.hosts else self._instructions(task))
+
+    def _instructions(self, task: Task) -> str:
+        """Return the CLAUDE.md that the work started from, which none of its agents has written."""
+        while task.parent is not None:
+            task = self.load(task.parent)
+        return _instructions(self.workspace, task.id, task.source.base_commit)
+
+
+@lru_cache(maxsize=KEPT_INSTRUCTIONS)
+def _instructions(workspace: Workspace, task_id: str, commit: str) -> str:
+    return Tree(git=workspace.git_of(task_id), commit=commit).text(INSTRUCTIONS) or ""
