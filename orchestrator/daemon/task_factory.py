@@ -45,6 +45,7 @@ from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
 from orchestrator.workspaces.new_repository import repository_in
+from orchestrator.workspaces.plain_folder import snapshot
 from orchestrator.workspaces.repository import inspect_repository, require_writable
 
 LONGEST_TITLE = 200
@@ -68,6 +69,7 @@ class Submission:
 
     `text` is a ticket, or the name of one on a tracker. A field that is None is taken from the ticket, or else from the
     settings. `usd` is a cost limit; a draft waits until it is submitted; `again` allows a second task of the ticket.
+    With `no_git` the `repo` is a folder without a repository, to which the result is brought back.
     `retry_of` is the failed task that the new one repeats. `files` come with it, by the names that the pipeline's
     family knows; `keys` are the ticket keys of the tasks of its repository.
     """
@@ -89,6 +91,7 @@ class Submission:
     usd: float | None = None
     draft: bool = False
     again: bool = False
+    no_git: bool = False
     retry_of: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
@@ -154,6 +157,11 @@ class TaskFactory:
         given = submission.type or requirement.type
         pipeline = self._pipeline(submission.pipeline, given or TicketType.FEATURE)
         taken = self._redacted(replace(requirement, title=title_of(submission.title, requirement), type=given))
+        if submission.no_git:
+            repo = snapshot(submission.repo, self.settings.data_dir / "folders")
+            made = self._assemble(replace(submission, repo=repo), taken, requirement, pipeline, now)
+            source = replace(made.task.source, plain_folder=str(submission.repo))
+            return made._replace(task=replace(made.task, source=source))
         with repository_in(submission.repo) if pipeline.new_repository else nullcontext():
             return self._assemble(submission, taken, requirement, pipeline, now)
 
