@@ -25,6 +25,7 @@ from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.child_tasks import ChildTasks
+from orchestrator.daemon.reporting.projections import ProjectionWriter
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError
@@ -33,6 +34,7 @@ from orchestrator.supervisor.inbox import Inbox
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.evaluation.gates import Gates
 from orchestrator.workspaces.parent_branch import ParentBranch
+from orchestrator.workspaces.plain_folder import bring_back
 from orchestrator.workspaces.workspace import Workspace
 
 log = structlog.get_logger()
@@ -70,6 +72,7 @@ class Adapters:
     gates: Gates
     publisher: Publisher
     children: ChildTasks
+    projections: ProjectionWriter
     timers: Timers
     turns: CommandTurns
     notify: Callable[[Task, Notice], Awaitable[str | None]]
@@ -163,6 +166,7 @@ class CommandExecutor:
                 await self._prepare(task, command)
             case do.StartAgent():
                 await self._restore_worktree(task)
+                await self._with.projections.written(task)
                 await running.start_agent(task, command)
             case do.SendTurn():
                 await asyncio.to_thread(self._with.gates.prepare, task, self._with.pipeline_of(task))
@@ -273,6 +277,9 @@ class CommandExecutor:
     def _deliver_now(self, task: Task, command: do.DeliverBranch) -> str:
         workspace = self._with.workspace
         self._with.gates.refuse_leaks(task, command.commit)
-        delivered = workspace.deliver(task.id, Path(task.source.repo), command.branch, command.commit)
+        source = task.source
+        delivered = workspace.deliver(task.id, Path(source.repo), command.branch, command.commit)
+        if source.plain_folder:
+            bring_back(Path(source.repo), Path(source.plain_folder), source.base_commit, command.commit)
         workspace.discard(task.id)
         return delivered.branch

@@ -7,7 +7,7 @@ as declared today, is copied into its folder, so that later changes of definitio
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -44,6 +44,8 @@ from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
+from orchestrator.workspaces.new_repository import repository_in
+from orchestrator.workspaces.plain_folder import snapshot
 from orchestrator.workspaces.repository import inspect_repository, require_writable
 
 LONGEST_TITLE = 200
@@ -67,6 +69,7 @@ class Submission:
 
     `text` is a ticket, or the name of one on a tracker. A field that is None is taken from the ticket, or else from the
     settings. `usd` is a cost limit; a draft waits until it is submitted; `again` allows a second task of the ticket.
+    With `no_git` the `repo` is a folder without a repository, to which the result is brought back.
     `retry_of` is the failed task that the new one repeats. `files` come with it, by the names that the pipeline's
     family knows; `keys` are the ticket keys of the tasks of its repository.
     """
@@ -88,6 +91,7 @@ class Submission:
     usd: float | None = None
     draft: bool = False
     again: bool = False
+    no_git: bool = False
     retry_of: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
@@ -149,11 +153,27 @@ class TaskFactory:
             self.files.write(draft.id, PIPELINE_FILE, accepted)
 
     def _make(self, submission: Submission, requirement: Requirement, now: datetime) -> "_Made":
-        """Return a task that has no id yet, and writes nothing."""
+        """Return a task that has no id yet; nothing is written but a new repository, where the pipeline wants one."""
         given = submission.type or requirement.type
-        kind = given or TicketType.FEATURE
-        pipeline, ticket = self._pipeline(submission.pipeline, kind), _ticket_key(submission, requirement)
+        pipeline = self._pipeline(submission.pipeline, given or TicketType.FEATURE)
         taken = self._redacted(replace(requirement, title=title_of(submission.title, requirement), type=given))
+        if submission.no_git:
+            repo = snapshot(submission.repo, self.settings.data_dir / "folders")
+            made = self._assemble(replace(submission, repo=repo), taken, requirement, pipeline, now)
+            source = replace(made.task.source, plain_folder=str(submission.repo))
+            return made._replace(task=replace(made.task, source=source))
+        with repository_in(submission.repo) if pipeline.new_repository else nullcontext():
+            return self._assemble(submission, taken, requirement, pipeline, now)
+
+    def _assemble(
+        self,
+        submission: Submission,
+        taken: RedactedTicket,
+        requirement: Requirement,
+        pipeline: Pipeline,
+        now: datetime,
+    ) -> "_Made":
+        kind, ticket = taken.requirement.type or TicketType.FEATURE, _ticket_key(submission, requirement)
         repository = inspect_repository(submission.repo, submission.base)
         git = repository.git
         named = replace(submission, ticket=ticket)
