@@ -126,6 +126,22 @@ def test_a_builder_without_progress_is_told_the_reason_twice_and_then_halted(tmp
         assert len(harness.sent_turns(part)) == 3
 
 
+def test_a_task_that_was_repaired_after_its_checks_failed_comes_home_as_one_commit(tmp_path: Path) -> None:
+    broken = built()
+    broken[0]["run"] += " && echo broken > textkit/__init__.py"
+    mended = built()
+    mended[0]["run"] += " && git checkout -q HEAD~1 -- textkit && git reset -q"
+    with DaemonHarness(tmp_path, scenario=one_task(BUILD=[broken, mended])) as harness:
+        task = harness.submit(TEXT, pipeline="work-pipeline")
+        harness.wait_for_end(task)
+        part = f"{task}.TASK-00"
+        assert harness.state(part)["budgets"]["repairs"]["used"] == 1
+        assert harness.subjects(task)[1:-1] == ["feat(TASK-00): write a file"]
+        assert "Result: works/WORK-01/TASK-00_result.md" in git(
+            harness.repo, "log", "-1", "--format=%b", f"{harness.state(task)['branch']}~1"
+        )
+
+
 def test_tasks_that_depend_on_a_failed_one_are_skipped_and_the_work_is_not_done(tmp_path: Path) -> None:
     with DaemonHarness(tmp_path, scenario=failing_first()) as harness:
         task = harness.submit(TEXT, pipeline="work-full")

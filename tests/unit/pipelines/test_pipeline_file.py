@@ -90,8 +90,10 @@ def test_each_stage_of_the_bundled_pipeline_is_left_through_its_guards(stage: st
 
 
 @pytest.mark.parametrize("path", sorted(Path("config/pipelines").glob("*.toml")), ids=lambda path: path.stem)
-def test_every_bundled_pipeline_admits_the_same_tickets(path: Path) -> None:
+def test_every_bundled_pipeline_for_tickets_admits_the_same_ones(path: Path) -> None:
     pipeline = parse_pipeline(path.read_text(encoding="utf-8"), str(path))
+    if pipeline.family is not TICKETS:
+        return
     assert TicketFiltered(accept=("CLEAN", "REDACTED", "LOCAL_BYPASS")) in pipeline.stage("TICKET_INTAKE").guards
 
 
