@@ -18,7 +18,7 @@ objects; null leaves a turn as it is. The stage's own work is done at "work", el
 
     work, no_work           true            do the stage's own work here; do none of it
     plant_bug               true            do the work with a mistake and without a test
-    say                     text            print a message
+    say                     text            print a message; the last one is the turn's result
     question                {question, …}   ask in a block of its text; the fields are the block's
     dependency              {type, name, …} report a missing dependency in a block of its text
     trouble                 {type, …}       report an error in a block of its text
@@ -225,6 +225,7 @@ class Agent:
         self._calls_before = 0
         self._failed = False
         self._open_request = ""
+        self._last_words = ""
         self.wishes: set[str] = set()
 
     def live(self) -> int:
@@ -244,6 +245,7 @@ class Agent:
         actions = self._scenario.actions(self._turn.stage, past)
         self._calls_before = self._session.calls
         self.wishes.clear()
+        self._last_words = "Done."
         if "silent" in (name for name, _ in actions):
             hang()
         self._state("running")
@@ -270,7 +272,7 @@ class Agent:
             ACTIONS[name][1](self, given)
         if "no_work" not in self.wishes:
             self.work()
-        self.result(subtype="success", result="Done.", terminal_reason="completed", stop_reason="end_turn")
+        self.result(subtype="success", result=self._last_words, terminal_reason="completed", stop_reason="end_turn")
 
     def work(self) -> None:
         """Do the stage's own work, once in a turn."""
@@ -280,7 +282,8 @@ class Agent:
         WORK.get(self._turn.stage, _anything)(self, self._turn)
 
     def say(self, text: str) -> None:
-        """Print a message of the model."""
+        """Print a message of the model; the last one of a turn is its result."""
+        self._last_words = text
         self._message(content(text))
 
     def ask(self, name: str, given: Json) -> Json:
