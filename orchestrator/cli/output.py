@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.cli.labels import pause_label, status_label
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.schemas.tasks import CapsView, SpentView
+from orchestrator.server.schemas.tasks import CapsView, SpentView, TaskView
 
 PIPE_WIDTH = 10_000
 """Characters; no table is wider."""
@@ -29,18 +30,6 @@ COLOURS = {
     TaskStatus.ARCHIVED: "dim",
 }
 
-WAITS_FOR = {
-    None: "waits for a slot",
-    PauseReason.USER: "paused",
-    PauseReason.QUESTION: "waits for your answer",
-    PauseReason.DEPENDENCY: "waits for what you provide",
-    PauseReason.REVIEW: "waits for your review",
-    PauseReason.RATE_LIMIT: "waits for the usage limit",
-    PauseReason.SERVICE: "waits for the service",
-    PauseReason.BUDGET: "has used up its budget",
-    PauseReason.PRESSURE: "held by the daemon",
-}
-"""What a paused task waits for, in words."""
 FOR_YOU = {PauseReason.QUESTION, PauseReason.DEPENDENCY, PauseReason.REVIEW}
 
 ELASTIC = {"TITLE", "WHAT", "COMMAND", "WHY", "LEFT BEHIND", "ANSWER"}
@@ -134,10 +123,16 @@ def facts(rows: Iterable[tuple[str, Text | str | None]]) -> Table:
 
 
 def status_text(status: TaskStatus, *, paused: bool = False, blocked_by: PauseReason | None = None) -> Text:
-    """Return a status in its colour, for a paused task what it waits for."""
+    """Return a status in its colour and in the user's language, for a paused task what it waits for."""
     if not paused or status.is_final:
-        return Text(status.value, style=COLOURS.get(status, ""))
-    return Text(WAITS_FOR[blocked_by], style="bold magenta" if blocked_by in FOR_YOU else "yellow")
+        return Text(status_label(status), style=COLOURS.get(status, ""))
+    return Text(pause_label(blocked_by), style="bold magenta" if blocked_by in FOR_YOU else "yellow")
+
+
+def budget_of(task: TaskView) -> str:
+    """Return how much of each cap of a task is used, its children included, "" without caps."""
+    text = budget_text(task.caps, task.spent_by_all)
+    return f"{text}, with its children" if text and task.children else text
 
 
 def budget_text(caps: CapsView, spent: SpentView) -> str:

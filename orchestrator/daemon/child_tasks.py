@@ -84,7 +84,7 @@ class ChildTasks:
     def on_decision(self, task: Task, event: Event) -> None:
         """Tell the parent of a task that has ended."""
         del event
-        if task.parent is not None and task.status.is_final:
+        if task.parent is not None and task.is_over:
             self.inbox.post(task.parent, end_of(task, task.id, self.clock()))
 
     async def join(self, child: Task, command: JoinParent) -> None:
@@ -123,4 +123,4 @@ class ChildTasks:
             task = self.store.load(name).task
         except (OSError, StoreError) as error:
             return ChildEnded(at=self.clock(), task=name, completed=False, reason=str(error))
-        return end_of(task, name, self.clock()) if task.status.is_final else None
+        return end_of(task, name, self.clock()) if task.is_over else None

@@ -72,7 +72,7 @@ def order_of(config: LaunchConfig, task: Task, command: do.StartAgent, files: Ta
         mcp_servers=role.mcp_servers,
         add_dirs=(files.path_of(task.id),),
         asks=task.policy.autonomy is Autonomy.INTERACTIVE,
-        max_usd=usd_left(task.spending.total, task.policy.caps),
+        max_usd=usd_left(task.spending.whole, task.policy.caps),
         provided=config.provided(task),
         token=token,
         socket=config.socket,

@@ -30,8 +30,7 @@ def load_tasks(store: FolderStore, supervisor: Supervisor, reports: Reports, sec
         try:
             match found:
                 case TaskSummary() if found.ended:
-                    supervisor.ended[found.id] = found.status
-                    supervisor.shared.remember(found.spent)
+                    supervisor.remember_ended(found)
                     if found.files & PROVIDED:
                         discard_secrets(secrets, found.id)
                     if found.status in REPORTED and SUMMARY_FILE not in found.files:

@@ -156,7 +156,8 @@ class TaskFactory:
         taken = self._redacted(replace(requirement, title=title_of(submission.title, requirement), type=given))
         repository = inspect_repository(submission.repo, submission.base)
         git = repository.git
-        begun = self._begun(pipeline, submission, taken.requirement, TreeFiles(git, repository.base_commit))
+        named = replace(submission, ticket=ticket)
+        begun = self._begun(pipeline, named, taken.requirement, TreeFiles(git, repository.base_commit))
         pipeline, ticket = self._pipeline(begun.pipeline or pipeline.name, kind), ticket or begun.key or None
         found = self.preflight(pipeline)
         if any(stage.work.publishes and stage.publish is not Publish.REPORT for stage in pipeline.stages.values()):
@@ -237,8 +238,8 @@ class TaskFactory:
         if unknown := sorted(submission.files.keys() - set(pipeline.family.given)):
             raise SubmissionRefused(f"the pipeline {pipeline.name!r} takes no file {unknown[0]!r:.80}")
         submitted = Submitted(
-            text=requirement.text, title=requirement.title, pipeline=pipeline.name, keys=submission.keys,
-            files=submission.files,
+            text=requirement.text, title=requirement.title, pipeline=pipeline.name, ticket=submission.ticket or "",
+            keys=submission.keys, files=submission.files,
         )  # fmt: skip
         try:
             return pipeline.family.begin(submitted, files)

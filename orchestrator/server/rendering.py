@@ -26,8 +26,8 @@ from orchestrator.server.schemas.user_requests import RequestView
 R = TypeVar("R", bound=RequestView)
 
 
-def task_view(task: Task, redact: Redact) -> TaskView:
-    """Return a task, whole."""
+def task_view(task: Task, redact: Redact, spent_by_all: Spending | None = None) -> TaskView:
+    """Return a task, whole; `spent_by_all` is what it and its children have used, if some of these have not ended."""
     requests = tuple(request_view(task, request, redact) for request in task.requests)
     agent = task.agent
     return compose_view(
@@ -50,6 +50,7 @@ def task_view(task: Task, redact: Redact) -> TaskView:
         waiting=tuple(view for view, request in zip(requests, task.requests, strict=True) if request.is_pending),
         paused=task.is_paused,
         spent=spent_view(task.spending.total),
+        spent_by_all=spent_view(spent_by_all or task.spending.whole),
         closing=final_message(task, ended_at(task)) if has_ended(task) else None,
     )
 

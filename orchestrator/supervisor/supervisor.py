@@ -22,6 +22,7 @@ from orchestrator.core.decide import machine
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.decide.obligations import alarms
 from orchestrator.core.events.checkpoint_reason import reason_for
+from orchestrator.core.events.child_events import ChildEnded
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.events import (
     AlarmRang,
@@ -39,15 +40,17 @@ from orchestrator.core.events.events import (
 )
 from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
+from orchestrator.core.schedule.shared_budget import spent_by_all
 from orchestrator.core.schedule.trouble import TroubleKind
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
-from orchestrator.core.task.budget import NO_CAPS
+from orchestrator.core.task.budget import NO_CAPS, NOTHING_SPENT, Spending
+from orchestrator.core.task.children import parent_id
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.formats.table import DefinitionError
-from orchestrator.storage.records import ForeignEdit
+from orchestrator.storage.records import ForeignEdit, TaskSummary
 from orchestrator.supervisor.admission_control import AdmissionControl
 from orchestrator.supervisor.inbox import (
     AgentsChecked,
@@ -84,6 +87,7 @@ class Supervisor:
         self.shared = SharedState()
         self.control = AdmissionControl(capacity, self.tasks, self.shared, inbox, lookups.clock)
         self.decisions = self.commands = 0
+        self._unheard: dict[str, Spending] = {}
         self._store, self._executor, self._inbox, self._lookups = store, executor, inbox, lookups
         self._clock = lookups.clock
         self._with_telemetry: set[str] = set()
@@ -97,6 +101,8 @@ class Supervisor:
         every state.json is written.
         """
         has_answered = False
+        awaited = {child.task for task in self.tasks.values() for child in task.children if child.status.is_open}
+        self._unheard = {name: spent for name, spent in self._unheard.items() if name in awaited}
         while True:
             message, commands = await self._inbox.take(), self.commands
             await retry_until_committed(partial(self._process, message))
@@ -114,6 +120,13 @@ class Supervisor:
     def listen(self, listener: Callable[[Task, Event], None]) -> None:
         """Call `listener` after every committed decision, with the task as it is then."""
         self._listeners.append(listener)
+
+    def remember_ended(self, task: TaskSummary) -> None:
+        """Take note at start of a task that has ended."""
+        self.ended[task.id] = task.status
+        self.shared.remember(task.spent)
+        if parent_id(task.id) and task.spent:
+            self._unheard[task.id] = sum(task.spent.values(), NOTHING_SPENT)
 
     def recover(self, task: Task, edits: Sequence[ForeignEdit] = ()) -> None:
         """Take up a task that was loaded at start; every outstanding command is issued again.
@@ -139,6 +152,10 @@ class Supervisor:
         """Return why a task is where it is, and what happens next."""
         return self.unreadable.why(task) or explain(task, self.snapshot())
 
+    def spent_by_all(self, task: Task) -> Spending:
+        """Return what a task and all its children have spent, also those that have not ended."""
+        return spent_by_all(task, self.tasks.values(), self._unheard)
+
     def snapshot(self) -> SchedulerSnapshot:
         """Return everything that scheduling depends on, as it is now."""
         now, tasks = self._clock(), tuple(self.tasks.values())
@@ -158,6 +175,7 @@ class Supervisor:
             now=now,
             windows=self.shared.windows,
             ended_today=self.shared.spent_on(now.date().isoformat()),
+            unheard=self._unheard,
             trouble=trouble,
             model_of=self._lookups.model_of,
         )
@@ -331,16 +349,25 @@ class Supervisor:
         for command in commands:
             self.commands += 1
             self._executor.execute(task, command)
-        has_ended = task.status.is_final and task.run is None and not task.notices and not task.has_live_children
-        if has_ended:
+        is_done = task.is_over and not task.notices and not task.has_live_children
+        self._note_end_of_child(task, event)
+        if is_done:
             if task.id not in self.ended:
                 self.shared.remember(task.spending.by_day)
             self.ended[task.id] = task.status
             del self.tasks[task.id]
         for listener in self._listeners:
             listener(task, event)
-        if has_ended:
+        if is_done:
             self._store.release(task.id)
+
+    def _note_end_of_child(self, task: Task, event: Event) -> None:
+        """Keep what a child has spent from its end until its parent has taken that in."""
+        if isinstance(event, ChildEnded):
+            self._unheard.pop(event.task, None)
+        parent = self.tasks.get(task.parent) if task.parent is not None else None
+        if parent is not None and task.is_over and parent.awaits(task.id):
+            self._unheard[task.id] = task.spending.whole
 
     def _record_telemetry(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
         task = self.tasks.get(task_id)

@@ -138,8 +138,9 @@ def in_present_words(view: Json) -> Json:
     names = {"owed": "nextAction", "wanted": "requestedChanges", "asks": "requests"}
     now = {names.get(name, name): value for name, value in view.items()}
     now["closing"] = now["closing"] and reworded(now["closing"]).replace("ID", view["id"])
-    retry = ["retry"] if view["status"] == "failed" else []
-    return {**now, "parent": None, "children": [], "retryOf": None, **NO_PHASES, "allowed": [*retry, *view["allowed"]]}
+    first = {"failed": ["retry"], "draft": ["change"]}.get(view["status"], [])
+    new = {"parent": None, "children": [], "retryOf": None, "spentByAll": view["spent"], **NO_PHASES}
+    return {**now, **new, "allowed": [*first, *view["allowed"]]}
 
 
 def with_new_fields(document: Json) -> Json:
@@ -165,6 +166,7 @@ def with_new_fields(document: Json) -> Json:
         "retry_of": None,
         "run": run and {**run, "holder": ""},
         "agent": {**agent, "setbacks": setbacks, "turn": turn},
+        "spending": {**document["spending"], "by_children": {"usd": 0.0, "tokens": 0, "turns": 0, "seconds": 0.0}},
     }
 
 

@@ -21,7 +21,7 @@ from orchestrator.core.events.agent_messages import AgentError, DependencyType
 from orchestrator.core.events.child_events import ChildEnded, ChildrenSubmitted
 from orchestrator.core.events.forge import PullStatus
 from orchestrator.core.task.agent import PauseReason
-from orchestrator.core.task.budget import Caps
+from orchestrator.core.task.budget import NOTHING_SPENT, Caps, Spending
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.children import ChildStatus
@@ -545,9 +545,9 @@ def children_submitted(task: Task, at: datetime) -> events.Event:
     return ChildrenSubmitted(at=at, tasks=planned(task))
 
 
-def child_ended(child: str, failure: str = "") -> Happening:
+def child_ended(child: str, failure: str = "", spent: Spending = NOTHING_SPENT) -> Happening:
     """A child was completed, or failed for a reason."""
-    return lambda _, at: ChildEnded(at=at, task=child, completed=not failure, reason=failure)
+    return lambda _, at: ChildEnded(at=at, task=child, completed=not failure, reason=failure, spent=spent)
 
 
 PUBLISHED: Mapping[str, Happening] = {"release": prepared, "review_only": posted()}

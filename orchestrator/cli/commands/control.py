@@ -6,7 +6,7 @@ import orjson
 import typer
 
 from orchestrator.cli.context import Json, TaskName, UsageError, context_of, parse_options
-from orchestrator.cli.output import budget_text, console, note, print_json, status_text
+from orchestrator.cli.output import budget_of, console, note, print_json, status_text
 from orchestrator.core.events.operations import OperationRefused
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.server.schemas.task_input import CapsBody, ChangeBody
@@ -83,7 +83,7 @@ def budget(  # noqa: PLR0913, PLR0917 - one parameter for each option
         print_json(found)
         return
     _say(found)
-    console().print(budget_text(found.caps, found.spent) or "no budget is set")
+    console().print(budget_of(found) or (f"that of {found.parent} counts" if found.parent else "no budget is set"))
 
 
 def _request_one_or_all(context: typer.Context, name: str | None, action: str, *, all: bool, json: bool) -> None:  # noqa: A002

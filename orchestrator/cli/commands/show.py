@@ -12,7 +12,7 @@ from rich.text import Text
 from orchestrator.cli.context import Json, TaskName, context_of, has_stopped
 from orchestrator.cli.output import (
     ago,
-    budget_text,
+    budget_of,
     console,
     facts,
     line,
@@ -96,7 +96,7 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("ended", local(task.completed_at or task.failed_at)),
         ("agent", who * bool(agent.attempt)),
         ("used", _used(task) * bool(agent.attempt)),
-        ("budget", budget_text(task.caps, task.spent)),
+        ("budget", budget_of(task)),
         ("retries used", budgets),
         ("changes requested", "; ".join(task.requested_changes)),
         ("feedback", "; ".join(task.feedback)),

@@ -6,8 +6,8 @@ import typer
 from rich.text import Text
 
 from orchestrator.cli.context import Json, UsageError, context_of
+from orchestrator.cli.labels import pause_label
 from orchestrator.cli.output import (
-    WAITS_FOR,
     ago,
     budget_text,
     console,
@@ -66,6 +66,10 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
         ("data", found.data_dir),
         ("isolation", found.isolation),
+        *(
+            (f"budget of {one.parent}", f"{budget_text(one.caps, one.spent)}, with its children")
+            for one in found.budgets
+        ),
     ]
 
 
@@ -117,7 +121,7 @@ def limits(
         screen.print()
         screen.print(table(("WINDOW", "STATUS", "USED", "RESETS", "REPORTED"), [_window(one) for one in found.windows]))
     if found.held:
-        rows = [(one.task, WAITS_FOR[one.blocked_by], local(one.until) or "", one.because) for one in found.held]
+        rows = [(one.task, pause_label(one.blocked_by), local(one.until) or "", one.because) for one in found.held]
         screen.print()
         screen.print(table(("TASK", "WAITS", "UNTIL", "WHY"), rows))
 

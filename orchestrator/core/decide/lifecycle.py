@@ -182,7 +182,7 @@ def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
 
 def deadline(task: Task, at: datetime) -> datetime:
     """Return when a turn that begins or continues now is out of time: by its own limit, or by the task's hours."""
-    left = seconds_left(task.spending.total, task.policy.caps)
+    left = seconds_left(task.spending.whole, task.policy.caps)
     allowed = task.policy.turn_timeout if left is None else min(task.policy.turn_timeout, left)
     return at + timedelta(milliseconds=int(1000 * allowed))
 
@@ -190,16 +190,15 @@ def deadline(task: Task, at: datetime) -> datetime:
 def cap_reached(task: Task) -> str | None:
     """Return which of the task's caps is reached, in words for a person; None while something is left of each.
 
-    The running turn counts with what it has used so far, as far as that is known.
+    The running turn counts with what it has used so far, as far as that is known, and so does what ended children used.
     """
     caps, most, before = task.policy.caps, task.policy.usd_after_limit, task.spending.usd_at_limit
     if caps == NO_CAPS and most is None:
         return None
-    spent, turn = task.spending.total, task.agent.turn
-    spent = spent + Spending(usd=turn.usd, tokens=turn.tokens)
-    if most is not None and before is not None and spent.usd - before >= most:
-        return f"${spent.usd - before:.2f} of the ${most:.2f} that may follow a usage limit are spent"
-    return reached_cap(spent, caps)
+    used = Spending(usd=task.agent.turn.usd, tokens=task.agent.turn.tokens)
+    if most is not None and before is not None and (since := (task.spending.total + used).usd - before) >= most:
+        return f"${since:.2f} of the ${most:.2f} that may follow a usage limit are spent"
+    return reached_cap(task.spending.whole + used, caps)
 
 
 def pause_if_over_caps(task: Task) -> Task:

@@ -125,7 +125,7 @@ def _hold_turn(allowance: Allowance, before: Task, after: Task, at: datetime) ->
     follows = (after.agent.attempt, after.agent.turn.number) != (before.agent.attempt, before.agent.turn.number)
     if not follows or after.next_action is not NextAction.TURN or not after.holds_slot:
         return after
-    reason = allowance.forbids_turn(after.spending.on(f"{at:%Y-%m-%d}"))
+    reason = allowance.forbids_turn(after.spending.on(f"{at:%Y-%m-%d}"), after.spending.whole)
     return pausing.hold_for_account(after, reason) if reason else after
 
 

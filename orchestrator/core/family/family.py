@@ -38,6 +38,8 @@ class Submitted:
     text: str
     title: str
     pipeline: str
+    ticket: str = ""
+    """The key of its ticket, if it was given one."""
     keys: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,6 +65,14 @@ class Records:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What a family finds in a file: `problems` keep the guard `files_valid` closed, its own guards see `marks`."""
+
+    problems: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+
+
 ChildrenReader = Callable[[str, Files], tuple[ChildDraft, ...]]
 """Reads a plan of children. Raises ValueError, with a text for its author, if it is malformed."""
 
@@ -77,6 +87,12 @@ def read_children_file(text: str, files: Files) -> tuple[ChildDraft, ...]:
     """Return the children of a JSON document that has all of them. Raises ValueError."""
     del files
     return read_children(text)
+
+
+def examine_nothing(task: Task, name: str, text: str, files: Files) -> Examined:
+    """Find nothing."""
+    del task, name, text, files
+    return Examined()
 
 
 def prepare_nothing(task: Task, stage: str, files: Files) -> Mapping[str, str]:
@@ -156,6 +172,8 @@ class Family:
     """Reads the file that names the children of a stage."""
     read_verdict: VerdictReader = read_verdict
     """Reads what the agent of a verifying stage left."""
+    examine: Callable[[Task, str, str, Files], Examined] = examine_nothing
+    """Looks at a file that an agent of the task's stage left: its name, and its text."""
     prepare: Callable[[Task, str, Files], Mapping[str, str]] = prepare_nothing
     """Composes files, by name, that the task's folder gets before an agent of the stage starts."""
     brief: Callable[[Task, str], str] = say_nothing

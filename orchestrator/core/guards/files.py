@@ -203,5 +203,18 @@ def _too_short(facts: FileFacts, more_than: int) -> str:
     return f"has {facts.chars} characters, more than {more_than} needed"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesValid(_PatternGuard):
+    """Every file whose name matches `pattern` is what the family of the pipeline expects of it."""
+
+    def missing(self, task: Task, evidence: Evidence) -> tuple[str, ...]:
+        """Return what is wrong with these files."""
+        found = sorted(self._matching(task, evidence).items())
+        return tuple(f"{name}: {problem}" for name, facts in found for problem in facts.problems[:10])
+
+    def describe(self) -> str:
+        return f"{self.pattern} is valid"
+
+
 def _at_least(count: int, what: str) -> str:
     return f"a {what}" if count == 1 else f"{count} or more {what}s"

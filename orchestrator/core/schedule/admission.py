@@ -9,6 +9,7 @@ from datetime import UTC, datetime, time, timedelta
 from functools import cached_property
 
 from orchestrator.core.decide.lifecycle import cap_reached
+from orchestrator.core.schedule.shared_budget import SharedBudget, shared_budgets
 from orchestrator.core.schedule.trouble import Trouble
 from orchestrator.core.task.agent import PAUSED, PauseReason, ProcessState
 from orchestrator.core.task.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached_cap
@@ -100,7 +101,8 @@ class SchedulerSnapshot:
     """Everything that scheduling depends on at one moment: live tasks, how others ended, capacity, usage, the time.
 
     `windows` is the known usage of the account, `trouble` the reason why no turn can succeed, `ended_today` what ended
-    tasks cost today. `model_of` returns the model that a task's next turn would use.
+    tasks cost today, `unheard` what children cost whose parents have yet to take in that they ended. `model_of` returns
+    the model that a task's next turn would use.
     """
 
     tasks: LiveTasks
@@ -109,6 +111,7 @@ class SchedulerSnapshot:
     now: datetime
     windows: Windows = field(default_factory=dict)
     ended_today: Spending = NOTHING_SPENT
+    unheard: Mapping[str, Spending] = field(default_factory=dict)
     trouble: Trouble | None = None
     model_of: Callable[[Task], str] = lambda _: ""
 
@@ -116,6 +119,16 @@ class SchedulerSnapshot:
     def obstacle(self) -> str | None:
         """Why no turn may begin; None also while one task tries whether the trouble is over."""
         return None if self.trouble is None or self.trouble.is_probed else self.trouble.reason
+
+    @cached_property
+    def shared(self) -> Mapping[str, tuple[SharedBudget, ...]]:
+        """The budgets of parents, by the tasks that they bound."""
+        return shared_budgets(self.tasks, self.unheard)
+
+    @property
+    def shared_budgets(self) -> tuple[SharedBudget, ...]:
+        """The budgets that parents share with live children, each once."""
+        return tuple({one.parent: one for found in self.shared.values() for one in found}.values())
 
     @cached_property
     def limited(self) -> tuple[Task, ...]:
@@ -133,7 +146,8 @@ def tasks_to_admit(snapshot: SchedulerSnapshot) -> list[str]:
     for task in _order_of_admission(snapshot):
         if len(chosen) >= free:
             break
-        key = (len(chosen), snapshot.model_of(task), task.next_action in WITHOUT_AGENT, task.status)
+        budgets = tuple(budget.parent for budget in snapshot.shared.get(task.id, ()))
+        key = (len(chosen), snapshot.model_of(task), task.next_action in WITHOUT_AGENT, task.status, budgets)
         if key not in reasons:  # the reason is the same for every task with this key
             reasons[key] = block_reason(task, snapshot, len(chosen))
         if reasons[key] is None and _may_begin(task, snapshot):
@@ -163,7 +177,24 @@ def block_reason(task: Task, snapshot: SchedulerSnapshot, starting: int = 0) -> 
     if task.next_action in WITHOUT_AGENT:
         return None
     refusal = account_refusal(task, snapshot)
-    return refusal[1] if refusal else day_used_up(snapshot, starting)
+    return refusal[1] if refusal else shared_used_up(task, snapshot, starting) or day_used_up(snapshot, starting)
+
+
+def is_within_budgets(task: Task, snapshot: SchedulerSnapshot) -> bool:
+    """Return whether every budget allows the task another turn: its own, those it shares, and the day's."""
+    return cap_reached(task) is None and shared_limit(task, snapshot) is None and day_used_up(snapshot) is None
+
+
+def shared_used_up(task: Task, snapshot: SchedulerSnapshot, starting: int = 0) -> str | None:
+    """Return why a budget that a task shares with others allows it no turn; None if it allows one."""
+    budget = shared_limit(task, snapshot, starting)
+    return budget.used_up(snapshot.capacity.turn_usd, starting) if budget else None
+
+
+def shared_limit(task: Task, snapshot: SchedulerSnapshot, starting: int = 0) -> SharedBudget | None:
+    """Return the first used-up budget that a task shares with others."""
+    most = snapshot.capacity.turn_usd
+    return next((budget for budget in snapshot.shared.get(task.id, ()) if budget.used_up(most, starting)), None)
 
 
 def account_refusal(task: Task, snapshot: SchedulerSnapshot) -> tuple[PauseReason, str] | None:
@@ -178,12 +209,15 @@ def account_refusal(task: Task, snapshot: SchedulerSnapshot) -> tuple[PauseReaso
 
 
 def allowance_for(task: Task, snapshot: SchedulerSnapshot) -> Allowance:
-    """Return what the account and the day's budget leave for a task, not counting its own present turn."""
+    """Return what the account and the budgets leave for a task, not counting its own present turn."""
+    most = snapshot.capacity.turn_usd
+    shared = tuple((budget.caps, budget.without(task, most)) for budget in snapshot.shared.get(task.id, ()))
     if snapshot.capacity.day == NO_CAPS:
-        return Allowance(refusal=account_refusal(task, snapshot))
+        return Allowance(refusal=account_refusal(task, snapshot), shared=shared)
     others = replace(snapshot, tasks=LiveTasks(other for other in snapshot.tasks if other.id != task.id))
     spent = spent_today(others) + _reserved(others)
-    return Allowance(refusal=account_refusal(task, snapshot), day=snapshot.capacity.day, spent_by_others=spent)
+    refusal, day = account_refusal(task, snapshot), snapshot.capacity.day
+    return Allowance(refusal=refusal, day=day, spent_by_others=spent, shared=shared)
 
 
 def active_limit_before(task: Task, snapshot: SchedulerSnapshot) -> ActiveLimit | None:
@@ -255,10 +289,14 @@ def _reserved(snapshot: SchedulerSnapshot, starting: int = 0) -> Spending:
 
 
 def turns_to_interrupt(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, int, str]]:
-    """Yield the running turns that have used up the day's budget: the task's id, the turn's number and the reason.
+    """Yield the running turns that have used up a budget that they share: the task's id, the turn's number and the
+    reason.
 
     The cap on the number of turns is left out, because interrupting a turn would not lower it.
     """
+    for budget in snapshot.shared_budgets:
+        if over := budget.overrun(snapshot.now):
+            yield from ((task.id, task.agent.turn.number, over) for task in budget.running)
     if snapshot.capacity.day == NO_CAPS:
         return
     running = [
@@ -308,7 +346,7 @@ def tasks_to_resume(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, PauseRea
         elif reason is PauseReason.SERVICE and not task.agent.setbacks.limit_waits:
             if task.retry_at is None and snapshot.obstacle is None:
                 yield task.id, PauseReason.SERVICE
-        elif reason is PauseReason.BUDGET and cap_reached(task) is None and day_used_up(snapshot) is None:
+        elif reason is PauseReason.BUDGET and is_within_budgets(task, snapshot):
             yield task.id, PauseReason.BUDGET
 
 

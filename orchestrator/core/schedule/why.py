@@ -12,6 +12,8 @@ from orchestrator.core.schedule.admission import (
     day_used_up,
     next_day,
     places,
+    shared_limit,
+    shared_used_up,
 )
 from orchestrator.core.task.agent import PauseReason, ProcessState
 from orchestrator.core.task.budget import Spending, reached_caps
@@ -110,7 +112,7 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
         case PauseReason.BUDGET:
             return _over_budget(task, snapshot, processes)
         case PauseReason.CHILDREN:
-            return _for_children(task)
+            return _for_children(task, snapshot)
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
             requests = task.pending_requests
             obstacles = tuple(f"not ready to merge: {one}" for one in task.publication.hindrances)
@@ -127,13 +129,18 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
             assert_never(task.agent.blocked_by)
 
 
-def _for_children(task: Task) -> Why:
+def _for_children(task: Task, snapshot: SchedulerSnapshot) -> Why:
     live = [child for child in task.children if child.status.is_live]
     still = sum(child.status.is_open for child in task.children)
     named = ", ".join(child.plan.key for child in live[:5]) + (", …" if len(live) > 5 else "")
     facts = (f"{still} of its {len(task.children)} children have not ended" + (f": {named}" if named else ""),)
     following = f"orchestrator why {live[0].task}" if live else "its children are being submitted"
-    return Why(facts=facts, next=f"it continues by itself when they have ended; {following}")
+    used_up = shared_used_up(task, snapshot)
+    more = f"; {raised}" if used_up and (raised := _how_to_raise(task, snapshot)) else ""
+    return Why(
+        facts=(*facts, used_up) if used_up else facts,
+        next=f"it continues by itself when they have ended; {following}{more}",
+    )
 
 
 def _when_admitted(task: Task, snapshot: SchedulerSnapshot, by_itself: str) -> str:
@@ -143,6 +150,8 @@ def _when_admitted(task: Task, snapshot: SchedulerSnapshot, by_itself: str) -> s
         return by_itself
     if reason == snapshot.obstacle:
         return _AFTER_REPAIR
+    if shared_limit(task, snapshot) is not None:
+        return _how_to_raise(task, snapshot) or by_itself
     limit = active_limit_before(task, snapshot)
     if limit is None:
         return _when_day_is_over(by_itself.split(" by itself", maxsplit=1)[0], snapshot)
@@ -151,21 +160,34 @@ def _when_admitted(task: Task, snapshot: SchedulerSnapshot, by_itself: str) -> s
 
 def _over_budget(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why:
     reason = cap_reached(task)
+    shared = shared_used_up(task, snapshot)
+    if reason is None and shared is not None:
+        following = _how_to_raise(task, snapshot) or "it continues by itself when another of these turns has ended"
+        return Why(facts=(shared, processes), next=following)
     if reason is None:
         over = day_used_up(snapshot) or "the day's budget was used up"
         return Why(facts=(over, processes), next=_when_day_is_over("it continues", snapshot))
-    options = _used_up(task) or ("usd",)
-    more = " ".join(f"--{name} {_MORE.get(name, 'NUMBER')}" for name in options)
-    return Why(facts=(reason, processes), next=f"orchestrator budget {task.id} {more}, or cancel it")
+    return Why(facts=(reason, processes), next=_raise(task.id, _used_up(task) or ("usd",)))
 
 
 _MORE = {"usd": "AMOUNT"}
 
 
+def _raise(task_id: str, caps: tuple[str, ...]) -> str:
+    more = " ".join(f"--{name} {_MORE.get(name, 'NUMBER')}" for name in caps)
+    return f"orchestrator budget {task_id} {more}, or cancel it"
+
+
+def _how_to_raise(task: Task, snapshot: SchedulerSnapshot) -> str | None:
+    """Return how to raise a used-up budget that the task shares; None where running turns have only reserved it."""
+    budget = shared_limit(task, snapshot)
+    return _raise(budget.parent, budget.options) if budget and budget.options else None
+
+
 def _used_up(task: Task) -> tuple[str, ...]:
     """Return the names of the caps that a person has to raise for the task to continue."""
     turn = task.agent.turn
-    return tuple(reached_caps(task.spending.total + Spending(usd=turn.usd, tokens=turn.tokens), task.policy.caps))
+    return tuple(reached_caps(task.spending.whole + Spending(usd=turn.usd, tokens=turn.tokens), task.policy.caps))
 
 
 def _when_day_is_over(begins: str, snapshot: SchedulerSnapshot) -> str:

@@ -25,6 +25,14 @@ class Spending:
             seconds=round(self.seconds + other.seconds, 3),
         )
 
+    def __sub__(self, other: "Spending") -> "Spending":
+        return Spending(
+            usd=round(self.usd - other.usd, 6),
+            tokens=self.tokens - other.tokens,
+            turns=self.turns - other.turns,
+            seconds=round(self.seconds - other.seconds, 3),
+        )
+
 
 NOTHING_SPENT = Spending()
 
@@ -33,16 +41,22 @@ NOTHING_SPENT = Spending()
 class TaskSpending:
     """What one task has used, by the day (as 2026-11-21, in UTC).
 
-    `usd_at_limit` is what it had spent when it first met a usage limit.
+    `usd_at_limit` is what it had spent when it first met a usage limit, `by_children` what its ended children spent.
     """
 
     by_day: Mapping[str, Spending] = field(default_factory=dict)
     usd_at_limit: float | None = None
+    by_children: Spending = NOTHING_SPENT
 
     @property
     def total(self) -> Spending:
-        """Return what the task has used since it began."""
+        """Return what the task itself has used since it began."""
         return sum(self.by_day.values(), NOTHING_SPENT)
+
+    @property
+    def whole(self) -> Spending:
+        """Return what the task and its ended children have used: what its caps bound."""
+        return self.total if self.by_children == NOTHING_SPENT else self.total + self.by_children
 
     def with_spent(self, day: str, used: Spending) -> "TaskSpending":
         """Return the spending with more used on a day."""

@@ -112,6 +112,11 @@ def read_children(text: str) -> tuple[ChildDraft, ...]:
         ) from error
 
 
+def parent_id(child: str) -> str:
+    """Return the id of the task whose child has this id; empty if it is nobody's child."""
+    return child.rpartition(".")[0]
+
+
 def problems_of(plans: Sequence[ChildPlan], pipelines: Sequence[str] = ()) -> tuple[str, ...]:
     """Return why these children cannot be made, in words for an agent: malformed keys, keys used twice or unknown,
     other pipelines than these, and circles.

@@ -28,7 +28,8 @@ class FileFacts:
     `chars` is its length without surrounding white space, `digests` are hashes of the text below each heading,
     `json_filled` are the keys with a value (None where the file is not a JSON object), `digest` hashes the content.
     `children` are the ones that a plan of children names, `verdict` is that of a verifier, `problems` say why the file
-    cannot be read as what it should be. `found` are those of the words that guards look for which it contains.
+    cannot be read as what it should be. `found` are those of the words that guards look for which it contains. `marks`
+    are what its family notes about it for guards of its own.
     """
 
     chars: int
@@ -40,6 +41,7 @@ class FileFacts:
     verdict: Verdict | None = None
     problems: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -241,6 +241,15 @@ class Task:
         return any(child.status.is_live for child in self.children)
 
     @property
+    def is_over(self) -> bool:
+        """Whether the task has ended and none of its processes is left; its parent is told then."""
+        return self.status.is_final and self.run is None
+
+    def awaits(self, child: str) -> bool:
+        """Return whether the task has a child of this id that has not ended, as far as it knows."""
+        return any(one.task == child and one.status.is_open for one in self.children)
+
+    @property
     def waits_for_service(self) -> bool:
         """Whether the task is paused until the model is available again."""
         return self.is_paused and self.agent.blocked_by in (PauseReason.RATE_LIMIT, PauseReason.SERVICE)

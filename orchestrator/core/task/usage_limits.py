@@ -133,18 +133,22 @@ class Allowance:
 
     `refusal` says why the account allows no turn at all: what the task waits for, and the reason in words. `day` caps
     what all tasks may use today; `spent_by_others` is what the others have used, and may use in their running turns.
+    `shared` has the caps of each parent above the task, and the same of the other tasks that they bound.
     """
 
     refusal: tuple[PauseReason, str] | None = None
     day: Caps = NO_CAPS
     spent_by_others: Spending = NOTHING_SPENT
+    shared: tuple[tuple[Caps, Spending], ...] = ()
 
-    def forbids_turn(self, spent_today: Spending) -> PauseReason | None:
-        """Return what a task that spent this much today waits for before its next turn; None if it may begin."""
+    def forbids_turn(self, spent_today: Spending, spent: Spending) -> PauseReason | None:
+        """Return what a task that spent this much today, and in all, waits for before its next turn; None if it may
+        begin.
+        """
         if self.refusal is not None:
             return self.refusal[0]
-        over = reached_cap(self.spent_by_others + spent_today, self.day)
-        return PauseReason.BUDGET if over else None
+        bounds = ((self.day, self.spent_by_others + spent_today), *((caps, one + spent) for caps, one in self.shared))
+        return PauseReason.BUDGET if any(reached_cap(used, caps) for caps, used in bounds) else None
 
 
 EVERYTHING = Allowance()

@@ -91,7 +91,8 @@ def _limited(task: Task, snapshot: SchedulerSnapshot) -> LimitedTask:
     limit = admission.active_limit_before(task, snapshot)
     announced = limit.until if limit else None
     until = task.retry_at if task.waits_for_service and task.retry_at else announced
-    if until is None and cap_reached(task) is None and admission.day_used_up(snapshot):
+    own = cap_reached(task) is not None or admission.shared_limit(task, snapshot) is not None
+    if until is None and not own and admission.day_used_up(snapshot):
         until = admission.next_day(snapshot.now)
     return LimitedTask(task=task, why=explain(task, snapshot), until=until)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, account_limit, waiting_queue
+from orchestrator.core.schedule.shared_budget import SharedBudget
 from orchestrator.core.schedule.trouble import Trouble
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.task import Task, TaskStatus
@@ -31,7 +32,7 @@ class DaemonStatus:
     """How the daemon is; sizes in bytes.
 
     `queue` waits for a slot, `paused` for somebody or something else; `running` are the tasks with processes, and
-    `unreadable` those about which nothing can be decided.
+    `unreadable` those about which nothing can be decided; `budgets` are those that parents share with live children.
     `isolation` says in a line how these are kept apart from the machine.
     """
 
@@ -51,6 +52,7 @@ class DaemonStatus:
     paused: tuple[Task, ...]
     unreadable: tuple[Task, ...]
     running: tuple[RunningTask, ...]
+    budgets: tuple[SharedBudget, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,7 @@ class StatusService:
             paused=tuple(task for task in tasks if task.is_paused and not task.wants_slot),
             unreadable=tuple(self.supervisor.unreadable),
             running=running,
+            budgets=snapshot.shared_budgets,
         )
 
     async def overview(self, limit: int) -> Overview:

@@ -23,6 +23,7 @@ from orchestrator.core.events.events import (
 )
 from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.daemon.services.recovery import RecoveryService
 from orchestrator.daemon.services.submissions import SubmissionService
@@ -94,6 +95,10 @@ class TaskService:
     async def find(self, name: str) -> Task:
         """Return one task."""
         return await self.index.find(name)
+
+    def spent_by_all(self, task: Task) -> Spending:
+        """Return what a task and all its children have used."""
+        return self.supervisor.spent_by_all(task)
 
     async def why(self, name: str) -> tuple[Task, Why]:
         """Return a task, and what keeps it where it is."""

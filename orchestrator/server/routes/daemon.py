@@ -11,12 +11,20 @@ from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.status import RunningTask
 from orchestrator.server.idempotency import KeyedRoute
 from orchestrator.server.problems import HttpProblem, RefusedRequest
-from orchestrator.server.rendering import many_view, task_lines
+from orchestrator.server.rendering import many_view, spent_view, task_lines
 from orchestrator.server.routes.dependencies import By, TheService
 from orchestrator.server.schemas.base import Redact, compose_view
-from orchestrator.server.schemas.daemon import PipelineList, PipelineView, RoleList, RoleView, RunningView, StatusView
+from orchestrator.server.schemas.daemon import (
+    PipelineList,
+    PipelineView,
+    RoleList,
+    RoleView,
+    RunningView,
+    SharedBudgetView,
+    StatusView,
+)
 from orchestrator.server.schemas.events import GlanceView, OverviewView
-from orchestrator.server.schemas.tasks import ManyView
+from orchestrator.server.schemas.tasks import CapsView, ManyView
 
 router = APIRouter(tags=["daemon"])
 people = APIRouter(prefix="/api", tags=["people"], route_class=KeyedRoute)
@@ -59,6 +67,10 @@ async def status(service: TheService) -> StatusView:
         standing=task_lines(now.paused, service.redact),
         unreadable={task.id: task.block_reason or "" for task in now.unreadable},
         running=tuple(_running(one, service.redact) for one in now.running),
+        budgets=tuple(
+            SharedBudgetView(parent=one.parent, caps=CapsView.model_validate(one.caps), spent=spent_view(one.spent))
+            for one in now.budgets
+        ),
     )
 
 

@@ -43,7 +43,8 @@ async def take_over(body: ImportBody, response: Response, service: TheService, b
 @router.get("/{name}")
 async def task(name: str, service: TheService) -> TaskView:
     """Show one task, whole."""
-    return task_view(await service.tasks.find(name), service.redact)
+    found = await service.tasks.find(name)
+    return task_view(found, service.redact, service.tasks.spent_by_all(found))
 
 
 @router.get("/{name}/agent")
@@ -69,9 +70,10 @@ async def change(name: str, service: TheService, by: By, body: ChangeBody) -> Ta
     caps = None if body.caps is None else body.caps.model_dump(exclude_unset=True)
     if changes := body.draft_changes:
         name = (await service.submissions.change(name, changes, by)).id
-        if caps is None and body.priority is None:
-            return task_view(await service.tasks.find(name), service.redact)
-    return task_view(await service.tasks.change(name, body.priority, caps, by), service.redact)
+    changed = await service.tasks.find(name)
+    if caps is not None or body.priority is not None or not body.draft_changes:
+        changed = await service.tasks.change(name, body.priority, caps, by)
+    return task_view(changed, service.redact, service.tasks.spent_by_all(changed))
 
 
 @router.post("/{name}/submit")

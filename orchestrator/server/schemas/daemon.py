@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.base import View, Words
-from orchestrator.server.schemas.tasks import TaskLine
+from orchestrator.server.schemas.tasks import CapsView, SpentView, TaskLine
 
 
 class RunningView(View):
@@ -29,12 +29,21 @@ class RunningView(View):
     cost_usd: float
 
 
+class SharedBudgetView(View):
+    """The caps of a parent, and what it and its children have used."""
+
+    parent: str
+    caps: CapsView
+    spent: SpentView
+
+
 class StatusView(View):
     """The daemon's status: `health` is ok, draining, pressure, paused, account or installation.
 
     Sizes are in bytes, times in seconds. `trouble` says why agents cannot work. `queue` waits for a slot, `standing` is
     paused for another reason; `places` are the slots for tasks, `unreadable` has the reason for each task about which
-    nothing can be decided. `isolation` is bubblewrap, or says why runs are without it.
+    nothing can be decided. `isolation` is bubblewrap, or says why runs are without it. `budgets` are those that parents
+    share with live children.
     """
 
     health: str
@@ -58,6 +67,7 @@ class StatusView(View):
     standing: tuple[TaskLine, ...]
     unreadable: Mapping[str, Words]
     running: tuple[RunningView, ...]
+    budgets: tuple[SharedBudgetView, ...]
 
 
 class PipelineStageView(View):

@@ -191,6 +191,7 @@ class SpentView(View):
 class TaskView(View):
     """One task, whole; `waiting` are its requests that nobody has answered yet, `allowed` what may be done with it.
 
+    `spent` is what the task itself has used, `spent_by_all` what it and its children have: that is what `caps` bound.
     `closing` is the final message, once only a person can move the task.
     """
 
@@ -230,6 +231,7 @@ class TaskView(View):
     autonomy: Autonomy
     caps: CapsView
     spent: SpentView
+    spent_by_all: SpentView
     agent: AgentView
     run: RunView | None
     stages: Mapping[str, StageView]

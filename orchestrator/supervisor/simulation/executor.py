@@ -202,7 +202,7 @@ class SimulatedExecutor:
             case do.FollowChildren():
                 for name in command.tasks:
                     child = self._stored.get(name)
-                    if child is None or child.status.is_final:
+                    if child is None or child.is_over:
                         self._post(task.id, following.end_of(child, name, self._now))
             case do.CancelChildren():
                 for name in command.tasks:

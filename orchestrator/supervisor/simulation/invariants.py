@@ -12,7 +12,7 @@ from orchestrator.core.schedule.admission import (
     active_limit_before,
     block_reason,
     blockers,
-    day_used_up,
+    is_within_budgets,
     places,
     spent_today,
 )
@@ -59,7 +59,9 @@ def requests_are_answered_once(before: Task, after: Task) -> Iterator[str]:
 
 
 def turns_respect_limits_and_budgets(task: Task, snapshot: SchedulerSnapshot, command: SendTurn) -> Iterator[str]:
-    """No turn starts under a usage limit, beyond a cap of its task, or after the day's budget is used up."""
+    """No turn starts under a usage limit, beyond a cap of its task or of a parent, or after the day's budget is used
+    up.
+    """
     start = f"turn {command.attempt}/{command.turn} starts"
     limit = active_limit_before(task, snapshot)
     if limit is not None:
@@ -67,6 +69,9 @@ def turns_respect_limits_and_budgets(task: Task, snapshot: SchedulerSnapshot, co
     cap = cap_reached(task)
     if cap is not None:
         yield f"{start} although {cap}"
+    for budget in snapshot.shared.get(task.id, ()):
+        if reached_cap(budget.spent, budget.caps):
+            yield f"{start} although {budget.used_up()}"
     over = reached_cap(spent_today(snapshot), snapshot.capacity.day)
     if over is not None:
         yield f"{start} although the day's budget is used up: {over}"
@@ -135,7 +140,7 @@ def _can_resume(task: Task, snapshot: SchedulerSnapshot, signs: ProgressSigns) -
             manual = bool(task.agent.setbacks.limit_waits) and task.retry_at is None and "resume" in allowed(task)
             return automatic or manual or active_limit_before(task, snapshot) is not None
         case PauseReason.BUDGET:
-            return cap_reached(task) is not None or day_used_up(snapshot) is not None
+            return not is_within_budgets(task, snapshot)
         case PauseReason.PRESSURE:
             return snapshot.capacity.pressure is not None
         case None:

@@ -146,8 +146,7 @@ class Simulation:
         supervisor.shared.recall(store.account())
         for found in store.summaries():
             if found.ended:
-                supervisor.ended[found.id] = found.status
-                supervisor.shared.remember(found.spent)
+                supervisor.remember_ended(found)
             else:
                 supervisor.recover(store.load(found.id, keep_open=True).task)
         supervisor.listen(self._on_decision)
@@ -281,7 +280,7 @@ class Simulation:
     def _on_decision(self, task: Task, event: events.Event) -> None:
         self._monitor.on_decision(task, event)
         self._people.observe(task)
-        if task.parent is not None and task.status.is_final and self._daemon is not None:
+        if task.parent is not None and task.is_over and self._daemon is not None:
             self._daemon.inbox.post(task.parent, end_of(task, task.id, self._clock.now))
             self._daemon.executor.has_news = True
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 
 from orchestrator.core.events.commands import LookAtGate
-from orchestrator.core.family.family import prepare_nothing
+from orchestrator.core.family.family import examine_nothing, prepare_nothing
 from orchestrator.core.task import guards
 from orchestrator.core.task.children import problems_of
 from orchestrator.core.task.failures import Analysis
@@ -23,7 +23,7 @@ from orchestrator.formats.codec import from_json
 from orchestrator.formats.files import write_atomically
 from orchestrator.redaction.display import remove_disguise
 from orchestrator.redaction.masking import names_in as values_in
-from orchestrator.workspaces.documents import TreeFiles
+from orchestrator.workspaces.documents import TreeFiles, is_match
 from orchestrator.workspaces.evaluation.artifact_facts import LARGEST_ARTIFACT, facts_of, facts_of_files, names_in
 from orchestrator.workspaces.evaluation.secret_scan import refuse_leaks
 from orchestrator.workspaces.outbox import Imported, OutboxLimits, import_files, read_text
@@ -117,7 +117,7 @@ class Gates:
         """Return the evidence with the children that a plan names, and the verdict of a verifier, read as its family
         does; or with what is wrong in those files.
         """
-        files = dict(seen.files)
+        files = self._examined(seen.files, task, pipeline, stage)
         for above in pipeline.stages.values():
             if above.children in files:
                 files[above.children] = self._with_children(files[above.children], above, task, pipeline)
@@ -126,13 +126,28 @@ class Gates:
                 files[name] = _with_verdict(files[name], task, pipeline, name)
         return replace(seen, files=files)
 
+    def _examined(
+        self, found: Mapping[str, FileFacts], task: Task, pipeline: Pipeline, stage: Stage
+    ) -> dict[str, FileFacts]:
+        """Return the facts with what the family finds in the files of its agents."""
+        if pipeline.family.examine is examine_nothing or not stage.work.is_done_by_agent:
+            return dict(found)
+        files, examined = self.files_of(task), dict[str, FileFacts]()
+        documents = [task.fill(pattern) for pattern in stage.documents]
+        for name, facts in found.items():
+            is_document = any(is_match(name, pattern) for pattern in documents)
+            text = files.committed(name) if is_document else files.artifact(name)
+            seen = pipeline.family.examine(task, name, text or "", files)
+            examined[name] = replace(facts, problems=seen.problems, marks=seen.marks)
+        return examined
+
     def _with_children(self, facts: FileFacts, stage: Stage, task: Task, pipeline: Pipeline) -> FileFacts:
         text = read_text(Path(task.folder), stage.children or "", LARGEST_ARTIFACT) or ""
         try:
             plans = tuple(draft.plan for draft in pipeline.family.read_children(text, self.files_of(task)))
         except ValueError as error:
-            return replace(facts, problems=(str(error),))
-        problems = problems_of(plans, stage.child_pipelines)
+            return replace(facts, problems=(*facts.problems, str(error)))
+        problems = facts.problems + problems_of(plans, stage.child_pipelines)
         return replace(facts, children=() if problems else plans, problems=problems)
 
 

@@ -14,6 +14,7 @@ from typing import assert_never
 
 from orchestrator.core.decide.pausing import resume_if_free
 from orchestrator.core.events.child_events import ChildEnded, ChildEvent, ChildrenSubmitted
+from orchestrator.core.task.budget import NO_CAPS
 from orchestrator.core.task.children import Child, ChildPlan, ChildStatus, OnChildFailure
 from orchestrator.core.task.guards import Evidence
 from orchestrator.core.task.pipeline import Pipeline, Stage
@@ -85,7 +86,8 @@ def _on_ended(pipeline: Pipeline, task: Task, event: ChildEnded) -> Task:
     children = tuple(ended if one is child else one for one in task.children)
     if ended.status is ChildStatus.FAILED and task.is_active:
         children = _after_failure(children, ended.plan.key, pipeline.stage(task.stage).on_child_failure)
-    return continue_when_ended(replace(task, children=children))
+    spending = replace(task.spending, by_children=task.spending.by_children + event.spent)
+    return continue_when_ended(replace(task, children=children, spending=spending))
 
 
 def _ended(child: Child, event: ChildEnded) -> Child:
@@ -136,7 +138,10 @@ def continue_when_ended(task: Task) -> Task:
 
 
 def task_of(parent: Task, stage: Stage, child: Child, at: datetime) -> Task:
-    """Return the task of a child, as it is submitted: it works on its parent's branch and under its parent's policy."""
+    """Return the task of a child, as it is submitted: it works on its parent's branch and under its parent's policy.
+
+    It has no caps of its own, because those of its parent bound what both spend together.
+    """
     ids = {one.plan.key: one.task for one in parent.children}
     suffix, key = child.task.removeprefix(parent.id), f"{parent.ticket.key}.{child.plan.key}"
     return Task(
@@ -160,7 +165,7 @@ def task_of(parent: Task, stage: Stage, child: Child, at: datetime) -> Task:
             after=tuple(ids[key] for key in child.plan.after),
             after_any_end=stage.on_child_failure is OnChildFailure.GO_ON,
         ),
-        policy=parent.policy,
+        policy=replace(parent.policy, caps=NO_CAPS),
     )
 
 
@@ -170,4 +175,5 @@ def end_of(child: Task | None, name: str, at: datetime) -> ChildEnded:
         return ChildEnded(at=at, task=name, completed=False, reason="its task is gone")
     completed = child.timing.completed_at is not None
     reason = "" if completed else child.block_reason or f"it was {child.status}"
-    return ChildEnded(at=at, task=name, completed=completed, commit=child.source.head, reason=reason)
+    commit, spent = child.source.head, child.spending.whole
+    return ChildEnded(at=at, task=name, completed=completed, commit=commit, reason=reason, spent=spent)

@@ -5,13 +5,17 @@ from datetime import datetime
 
 import pytest
 
+from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.decide.obligations import obligations
+from orchestrator.core.decide.work.following import task_of
 from orchestrator.core.events.child_events import ChildrenSubmitted
 from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.budget import Caps, Spending
 from orchestrator.core.task.children import ChildPlan
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
+from orchestrator.core.task.task_policy import DEFAULT_POLICY
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from tests.documents import ROOT
 from tests.unit.playbook import (
@@ -19,6 +23,7 @@ from tests.unit.playbook import (
     a_task,
     admitted,
     cancel,
+    caps,
     child_ended,
     children_submitted,
     daemon_started,
@@ -84,6 +89,36 @@ def test_a_child_that_ended_before_it_was_reported_as_submitted_counts_once() ->
     play = divided() >> child_ended("T.A") << "submit T.B T.C" >> child_ended("T.A", "late") >> children_submitted
     assert play << "await T.B T.C"
     assert statuses(play.task) == "completed submitted submitted"
+
+
+def test_what_a_child_spent_is_added_to_its_parents_bill_once() -> None:
+    cost = Spending(usd=0.5, tokens=7, turns=2, seconds=9.0)
+    play = divided() >> children_submitted << "await T.A T.B T.C"
+    before = play.task.spending.whole
+    play = play >> child_ended("T.A", spent=cost) << "await T.B T.C" >> child_ended("T.A", spent=cost)
+    assert play.task.spending.whole == before + cost
+    play = play >> child_ended("T.B", "no way", spent=cost) << "await T.C"
+    assert (play.task.spending.whole, play.task.spending.total) == (before + cost + cost, before)
+
+
+def test_a_parent_whose_children_used_up_its_budget_begins_no_turn_until_it_is_raised() -> None:
+    play = divided(parts("go_on")) >> caps(Caps(usd=1.0)) >> children_submitted << "await T.A T.B T.C"
+    for name in ("T.A", "T.B"):
+        play = play >> child_ended(name, "no", Spending(usd=0.4)) << f"await {'T.B ' * (name == 'T.A')}T.C"
+    play = play >> child_ended("T.C", "no", Spending(usd=0.4))
+    strict = parts("go_on").text.replace('accept = ["completed", "failed", "skipped"]', 'accept = ["completed"]')
+    play = Playbook(play.task, parse_pipeline(strict, "parts.toml")) >> admitted << "look at PARTS"
+    play = play >> looked(Evidence())
+    assert (play.task.stage, play.task.agent.blocked_by) == ("DIVISION", PauseReason.BUDGET)
+    assert "spent" in (cap_reached(play.task) or "")
+    play = play >> caps(Caps(usd=2.0)) >> admitted << "resume planner 2"
+    assert play
+
+
+def test_a_child_has_no_caps_of_its_own() -> None:
+    parent = replace(divided().task, policy=replace(DEFAULT_POLICY, caps=Caps(usd=1.0), park_after=9.0))
+    child = task_of(parent, parts().stage("PARTS"), parent.children[0], parent.updated_at)
+    assert child.policy == replace(DEFAULT_POLICY, park_after=9.0)
 
 
 def test_after_a_restart_everything_is_owed_that_was_not_done() -> None:
