@@ -7,7 +7,7 @@ from hashlib import sha256
 import orjson
 
 from orchestrator.core.events.callback import Callback, CallbackKind
-from orchestrator.core.family.family import Files, Surroundings
+from orchestrator.core.family.family import Files
 from orchestrator.core.task.progress import StageStatus
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import JsonObject, stamp
@@ -21,17 +21,17 @@ LONGEST_TEXT, MOST_FILES = 4000, 500
 SUCCESS, PARTIAL, FAILED, IN_PROGRESS = "SUCCESS", "PARTIAL", "FAILED", "IN_PROGRESS"
 
 
-def compose_callbacks(task: Task, around: Surroundings) -> tuple[Callback, ...]:
+def compose_callbacks(task: Task, files: Files, note: str) -> tuple[Callback, ...]:
     """Return what is to be told about a task as it is now; nothing about one that is no TASK of a WORK."""
-    work, name = around.parent.ticket.key if around.parent else "", task.id.rpartition(".")[2]
+    work, name = task.fill("{parent}"), task.fill("{key}")
     if work_number(work) is None or task_number(name) is None or task.status is TaskStatus.DRAFT:
         return ()
     ids: JsonObject = {"workId": work, "taskId": name}
     if task.status.is_final:
-        return (_ended(task, ids, _Told(task, around.files, work, name)),)
+        return (_ended(task, ids, _Told(task, files, work, name)),)
     if task.status is TaskStatus.PENDING:
         return ()
-    return (_progress(task, ids, around.note),)
+    return (_progress(task, ids, note),)
 
 
 class _Told:

@@ -9,7 +9,6 @@ import orjson
 import pytest
 
 from orchestrator.core.events.callback import CallbackKind
-from orchestrator.core.family.family import Surroundings
 from orchestrator.core.task.progress import StageRecord, StageStatus
 from orchestrator.core.task.task import Task, TaskStatus, Timing
 from orchestrator.core.task.ticket import Ticket
@@ -57,21 +56,21 @@ def answer(handoff: Handoff | None = HANDOFF, **changes: object) -> str:
     return write_task_result(replace(result, **changes))  # type: ignore[arg-type]  # any field
 
 
-def work(key: str = "WORK-07") -> Task:
-    return submitted("WORK-07_20261122_080000", ticket=Ticket(key=key))
+def work() -> Task:
+    return submitted("WORK-07_20261122_080000", ticket=Ticket(key="WORK-07"))
 
 
 def one_task(status: TaskStatus, **changes: object) -> Task:
     record = StageRecord(status=StageStatus.COMPLETED, artifacts=("build-result.xml",))
     stages = {"BUILD": record, "VERIFICATION": StageRecord()}
     done = Timing(created_at=START, completed_at=END if status is TaskStatus.COMPLETED else None)
-    given = {"timing": done, "stages": stages, "stage": "VERIFICATION", "head": HEAD, **changes}
+    key = Ticket(key="WORK-07.TASK-00")
+    given = {"ticket": key, "timing": done, "stages": stages, "stage": "VERIFICATION", "head": HEAD, **changes}
     return submitted("WORK-07_20261122_080000.TASK-00", status=status, parent=work().id, **given)
 
 
-def told(task: Task, files: InMemory | None = None, note: str = "", parent: Task | None = None) -> list[Told]:
-    around = Surroundings(parent=parent or work(), files=files or InMemory(), note=note)
-    return [(one.kind, dict(one.body)) for one in compose_callbacks(task, around)]
+def told(task: Task, files: InMemory | None = None, note: str = "") -> list[Told]:
+    return [(one.kind, dict(one.body)) for one in compose_callbacks(task, files or InMemory(), note)]
 
 
 def test_a_finished_task_tells_what_its_builder_handed_on_and_the_files_of_its_result() -> None:
@@ -119,7 +118,7 @@ def test_a_task_under_way_tells_the_last_note_and_its_stages() -> None:
 def test_the_same_state_has_the_same_key_and_another_note_another_one() -> None:
     def key(note: str, seq: int) -> str:
         task = replace(one_task(TaskStatus.IN_PROGRESS), seq=seq, updated_at=START + timedelta(seconds=seq))
-        (one,) = compose_callbacks(task, Surroundings(parent=work(), files=InMemory(), note=note))
+        (one,) = compose_callbacks(task, InMemory(), note)
         return one.key
 
     assert key("a", 1) == key("a", 2) != key("b", 2)
@@ -127,16 +126,14 @@ def test_the_same_state_has_the_same_key_and_another_note_another_one() -> None:
 
 def test_the_key_of_an_end_stays_when_the_task_is_archived() -> None:
     ended = one_task(TaskStatus.COMPLETED)
-    around = Surroundings(parent=work(), files=InMemory())
-    assert compose_callbacks(ended, around) == compose_callbacks(
-        replace(ended, status=TaskStatus.ARCHIVED, updated_at=END + timedelta(days=1)), around
-    )
+    archived = replace(ended, status=TaskStatus.ARCHIVED, updated_at=END + timedelta(days=1))
+    assert compose_callbacks(archived, InMemory(), "") == compose_callbacks(ended, InMemory(), "")
 
 
 def test_nothing_is_told_about_a_work_itself_or_before_a_task_starts() -> None:
-    assert compose_callbacks(work(), Surroundings(parent=None, files=InMemory())) == ()
+    assert told(work()) == []
     assert told(one_task(TaskStatus.PENDING)) == []
-    assert told(one_task(TaskStatus.COMPLETED), parent=work("ABC-12")) == []
+    assert told(one_task(TaskStatus.COMPLETED, ticket=Ticket(key="ABC-12.TASK-00"))) == []
 
 
 @pytest.mark.parametrize(
