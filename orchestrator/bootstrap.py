@@ -25,7 +25,7 @@ from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.monitors import LOGIN_UNKNOWN, share_login
-from orchestrator.daemon.startup import load_tasks, write_missing_summaries
+from orchestrator.daemon.startup import catch_up_ended, load_tasks
 from orchestrator.daemon.watch import Watch
 from orchestrator.errors import OrchestratorError
 from orchestrator.log import start_logging
@@ -112,7 +112,8 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     watch = Watch(lambda paths: _on_change(daemon, sources, paths))
     daemon.supervisor.shared.unchecked = LOGIN_UNKNOWN
-    without_summary = load_tasks(daemon.store, daemon.supervisor, daemon.reports, daemon.secrets)
+    derived = (daemon.reports, daemon.projections)
+    behind = load_tasks(daemon.store, daemon.supervisor, derived, daemon.secrets)
     _start_timers(daemon)
     _watch_files(daemon, sources, watch)
     log.info("daemon_started", pid=os.getpid(), data_dir=str(daemon.store.data_dir), tasks=len(daemon.supervisor.tasks))
@@ -132,7 +133,7 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
     }
     own = [_named(name, work) for name, work in loops.items()]
     parts = [*own, _named("api", server.serve())]
-    summaries = _named("summaries", write_missing_summaries(daemon.store, daemon.reports, without_summary))
+    summaries = _named("summaries", catch_up_ended(daemon.store, derived, behind))
     try:
         await _run_until(stopping, [*parts, daemon.executor.failed])
         notify_systemd(manager, STOPPING)
@@ -146,6 +147,7 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
             part.cancel()
         await asyncio.gather(*parts, summaries, return_exceptions=True)
         await daemon.executor.close()
+        await daemon.projections.close()
         await daemon.runs.close()
         daemon.timers.close()
         end_all()

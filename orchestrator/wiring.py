@@ -26,6 +26,7 @@ from orchestrator.daemon.isolation import isolation_of
 from orchestrator.daemon.launching import LaunchConfig, driver_of, installation_of, limits_of
 from orchestrator.daemon.monitors import AgentMonitor, ResourceMonitor
 from orchestrator.daemon.reporting.callbacks import CallbackSources
+from orchestrator.daemon.reporting.projections import ProjectionWriter
 from orchestrator.daemon.reporting.reports import Reports, change_of
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
@@ -99,6 +100,7 @@ class Daemon:
     timers: Timers
     reports: Reports
     outbox: Outbox
+    projections: ProjectionWriter
     stalls: StallDetector
     resources: ResourceMonitor
     agents: AgentMonitor
@@ -144,17 +146,17 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         config=config,
     )
     runs, timers, turns = Runs(data_dir=settings.data_dir), Timers(), CommandTurns()
-    running = _run_executor(base, runs)
+    running, projections = _run_executor(base, runs), ProjectionWriter(store, base.pipeline_of, redactor.masked)
     checkpoints = Checkpoints(base.workspace, store, base.inbox, turns.turn, clock.now)
     targets = _targets(base)
-    publisher = _publisher(base, targets)
     adapters = Adapters(
         running=running,
         workspace=base.workspace,
         checkpoints=checkpoints,
         gates=Gates(base.workspace, base.secrets.secrets, running.last_message),
-        publisher=publisher,
+        publisher=_publisher(base, targets),
         children=_child_tasks(base, running),
+        projections=projections,
         timers=timers,
         turns=turns,
         notify=_messenger(base).tell,
@@ -166,7 +168,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     supervisor = _supervisor(base, executor, running)
     reports = Reports(base.pipeline_of, partial(change_of, base.workspace), redactor.masked, base.files)
     outbox = _outbox(base, running)
-    for part in (checkpoints, reports, publisher, adapters.children, outbox):
+    for part in (checkpoints, reports, adapters.publisher, adapters.children, outbox, projections):
         supervisor.listen(part.on_decision)
     supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
     return Daemon(
@@ -181,6 +183,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         timers=timers,
         reports=reports,
         outbox=outbox,
+        projections=projections,
         stalls=_stall_detector(base, supervisor),
         resources=_resource_monitor(base, supervisor),
         agents=_agent_monitor(base, supervisor, running),
@@ -213,10 +216,8 @@ def _service(
 
     def adopt(changed: Settings) -> None:
         targets.use(changed.forge, trackers_of(changed))
-        service.submissions.trackers, service.submissions.factory = (
-            trackers_of(changed),
-            _task_factory(base, changed, running),
-        )
+        service.submissions.trackers = trackers_of(changed)
+        service.submissions.factory = _task_factory(base, changed, running)
 
     base.settings.on_change(adopt)
     return service

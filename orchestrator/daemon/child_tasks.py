@@ -91,7 +91,7 @@ class ChildTasks:
         """Put a child's work on its parent's branch, one child of a parent at a time."""
         branch = ParentBranch(self.workspace, command.parent)
         async with self._joining[command.parent]:
-            joined = await asyncio.to_thread(branch.join, child, command.base, command.commit)
+            joined = await asyncio.to_thread(branch.join, child, command)
         event: Event
         if joined.is_home:
             event = BranchDelivered(at=self.clock(), branch=child.source.branch, commit=command.commit)

@@ -25,6 +25,7 @@ from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.child_tasks import ChildTasks
+from orchestrator.daemon.reporting.projections import ProjectionWriter
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.timers import Timers
 from orchestrator.errors import OrchestratorError
@@ -70,6 +71,7 @@ class Adapters:
     gates: Gates
     publisher: Publisher
     children: ChildTasks
+    projections: ProjectionWriter
     timers: Timers
     turns: CommandTurns
     notify: Callable[[Task, Notice], Awaitable[str | None]]
@@ -163,6 +165,7 @@ class CommandExecutor:
                 await self._prepare(task, command)
             case do.StartAgent():
                 await self._restore_worktree(task)
+                await self._with.projections.written(task)
                 await running.start_agent(task, command)
             case do.SendTurn():
                 await asyncio.to_thread(self._with.gates.prepare, task, self._with.pipeline_of(task))

@@ -1,12 +1,15 @@
 """Loading tasks at start: live ones go to the supervisor, and what a crash left undone for ended ones is completed."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import Protocol
 
 import structlog
 
 from orchestrator import clock
 from orchestrator.core.task.task import Task
-from orchestrator.daemon.reporting.reports import REPORTED, Reports
+from orchestrator.daemon.reporting.projections import BEHIND
+from orchestrator.daemon.reporting.reports import REPORTED
 from orchestrator.daemon.reporting.summary import SUMMARY_FILE
 from orchestrator.formats.table import DefinitionError
 from orchestrator.pipelines.accepted import accepted_pipeline
@@ -20,12 +23,22 @@ from orchestrator.supervisor.supervisor import Supervisor
 log = structlog.get_logger()
 
 
-def load_tasks(store: FolderStore, supervisor: Supervisor, reports: Reports, secrets: ProvidedSecrets) -> list[str]:
+class DerivedFiles(Protocol):
+    """Files of tasks that are derived from their states."""
+
+    def catch_up(self, task: Task) -> None:
+        """Write what a task lacks of them."""
+
+
+def load_tasks(
+    store: FolderStore, supervisor: Supervisor, derived: Sequence[DerivedFiles], secrets: ProvidedSecrets
+) -> list[str]:
     """Give every live task to the supervisor; one that cannot be read is shown as blocked, with the reason.
 
-    Returns the ended tasks that have no summary.
+    Returns the ended tasks that have no summary, or whose records are
+    behind.
     """
-    without_summary = []
+    behind = []
     for found in store.summaries():
         try:
             match found:
@@ -33,11 +46,12 @@ def load_tasks(store: FolderStore, supervisor: Supervisor, reports: Reports, sec
                     supervisor.remember_ended(found)
                     if found.files & PROVIDED:
                         discard_secrets(secrets, found.id)
-                    if found.status in REPORTED and SUMMARY_FILE not in found.files:
-                        without_summary.append(found.id)
+                    has_summary = found.status not in REPORTED or SUMMARY_FILE in found.files
+                    if not has_summary or BEHIND in found.files:
+                        behind.append(found.id)
                 case TaskSummary():
                     if (task := take_up(store, supervisor, found.id)) is not None:
-                        reports.catch_up(task)
+                        _catch_up(derived, task)
                 case UncommittedTask():
                     store.delete(found.task_id)
                     log.info("unborn_task_removed", task=found.task_id)
@@ -47,7 +61,7 @@ def load_tasks(store: FolderStore, supervisor: Supervisor, reports: Reports, sec
                     raise found
         except (StoreError, DefinitionError, OSError) as error:
             log.warning("task_not_loaded", error=str(error))
-    return without_summary
+    return behind
 
 
 def take_up(store: FolderStore, supervisor: Supervisor, task_id: str) -> Task | None:
@@ -71,14 +85,19 @@ def hold_unreadable(store: FolderStore, supervisor: Supervisor, task_id: str, er
     supervisor.unreadable.hold(last_known(store, task_id, clock.now()), f"its files cannot be read: {error}")
 
 
-async def write_missing_summaries(store: FolderStore, reports: Reports, task_ids: list[str]) -> None:
-    """Write the summaries of ended tasks one at a time, so that the event loop stays free for others."""
+async def catch_up_ended(store: FolderStore, derived: Sequence[DerivedFiles], task_ids: list[str]) -> None:
+    """Write what the files of ended tasks lack, one at a time, so that the event loop stays free for others."""
     for task_id in task_ids:
         try:
-            reports.catch_up(store.load(task_id).task)
+            _catch_up(derived, store.load(task_id).task)
         except (StoreError, DefinitionError, OSError) as error:
             log.warning("task_not_summed_up", error=str(error))
         await asyncio.sleep(0)
+
+
+def _catch_up(derived: Sequence[DerivedFiles], task: Task) -> None:
+    for files in derived:
+        files.catch_up(task)
 
 
 def discard_secrets(secrets: ProvidedSecrets, task_id: str) -> None:

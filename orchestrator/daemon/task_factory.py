@@ -7,7 +7,7 @@ as declared today, is copied into its folder, so that later changes of definitio
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -44,6 +44,7 @@ from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
+from orchestrator.workspaces.new_repository import repository_in
 from orchestrator.workspaces.repository import inspect_repository, require_writable
 
 LONGEST_TITLE = 200
@@ -149,11 +150,22 @@ class TaskFactory:
             self.files.write(draft.id, PIPELINE_FILE, accepted)
 
     def _make(self, submission: Submission, requirement: Requirement, now: datetime) -> "_Made":
-        """Return a task that has no id yet, and writes nothing."""
+        """Return a task that has no id yet; nothing is written but a new repository, where the pipeline wants one."""
         given = submission.type or requirement.type
-        kind = given or TicketType.FEATURE
-        pipeline, ticket = self._pipeline(submission.pipeline, kind), _ticket_key(submission, requirement)
+        pipeline = self._pipeline(submission.pipeline, given or TicketType.FEATURE)
         taken = self._redacted(replace(requirement, title=title_of(submission.title, requirement), type=given))
+        with repository_in(submission.repo) if pipeline.new_repository else nullcontext():
+            return self._assemble(submission, taken, requirement, pipeline, now)
+
+    def _assemble(
+        self,
+        submission: Submission,
+        taken: RedactedTicket,
+        requirement: Requirement,
+        pipeline: Pipeline,
+        now: datetime,
+    ) -> "_Made":
+        kind, ticket = taken.requirement.type or TicketType.FEATURE, _ticket_key(submission, requirement)
         repository = inspect_repository(submission.repo, submission.base)
         git = repository.git
         named = replace(submission, ticket=ticket)

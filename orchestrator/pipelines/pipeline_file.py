@@ -11,7 +11,7 @@ from orchestrator.core.family.family import Family
 from orchestrator.core.guards import GUARDS
 from orchestrator.core.task.children import OnChildFailure
 from orchestrator.core.task.guards import Guard
-from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Choice, Pipeline, Stage, Work
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Choice, OnExhausted, Pipeline, Stage, Work
 from orchestrator.core.task.publication import Publish
 from orchestrator.formats.table import DefinitionError, Table, nearest
 from orchestrator.formats.toml import read_toml
@@ -44,6 +44,7 @@ def parse_pipeline(text: str, source: str) -> Pipeline:
         stages=MappingProxyType(stages),
         budgets=MappingProxyType({**ENGINE_BUDGETS, **_budgets(table.table("budgets"))}),
         branch=_branch(table),
+        new_repository=table.flag("new_repository", default=False),
         family=family,
         source=source,
         text=text,
@@ -71,12 +72,15 @@ def _stage(name: str, table: Table, family: Family) -> Stage:
         choices=tuple(_choice(inner, family) for inner in table.tables("choices")),
         on_fail=table.maybe_text("on_fail"),
         budget=table.maybe_text("budget"),
+        on_exhausted=table.choice("on_exhausted", {kind.value: kind for kind in OnExhausted}, "reaction")
+        or OnExhausted.BLOCK,
         plan=table.maybe_text("plan"),
         publish=table.choice("publish", {kind.value: kind for kind in Publish}, "way to publish") or Publish.BRANCH,
         children=table.maybe_text("children"),
         child_pipelines=table.texts("child_pipelines", ()),
         on_child_failure=table.choice("on_child_failure", {kind.value: kind for kind in OnChildFailure}, "reaction")
         or OnChildFailure.STOP,
+        squash=table.flag("squash", default=False),
         recheck=table.maybe_text("recheck"),
         mode=table.maybe_text("mode"),
         phase=table.whole("phase", at_least=1) if table.has("phase") else None,
@@ -154,6 +158,8 @@ def _check_work(stage: Stage, table: Table) -> None:
         )
     if table.has("recheck") and not work.publishes:
         table.note("recheck", f"only a stage with {_kinds(publishes=True)} has its work judged again")
+    if stage.squash and stage.publish is not Publish.PARENT:
+        table.note("squash", 'only work with publish = "parent" comes home as one commit')
     _check_children(stage, table)
     _check_agent(stage, table)
     if work.has_steps and stage.plan is None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 
 from orchestrator.core.task.guards import Guard
-from orchestrator.core.task.pipeline import ENGINE_BUDGETS, Pipeline, Stage
+from orchestrator.core.task.pipeline import ENGINE_BUDGETS, OnExhausted, Pipeline, Stage
 from orchestrator.core.task.task import AS_STATE
 from orchestrator.formats.table import Path, Problem, Report, nearest
 
@@ -127,6 +127,8 @@ def _note_ways_out(stage: Stage, pipeline: Pipeline, report: Report) -> None:
         report.note(path, f'{stage.name} is a dead end: it needs next = …; only work = "deliver" may be the end')
     if stage.on_fail is not None and stage.budget is None:
         report.note((*path, "on_fail"), f"{stage.name} could go back forever: limit on_fail with budget = …")
+    if stage.on_exhausted is not OnExhausted.BLOCK and stage.on_fail is None:
+        report.note((*path, "on_exhausted"), f"{stage.name} has no ways back that could be used up: give on_fail = …")
     if stage.budget is not None and stage.on_fail is None:
         report.note((*path, "budget"), f"the budget of {stage.name} counts ways back, but there is no on_fail")
     if stage.budget is not None:

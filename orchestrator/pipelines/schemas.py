@@ -12,6 +12,7 @@ from orchestrator.core.task.checks import Check, CheckResult
 from orchestrator.core.task.children import OnChildFailure
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Guard
+from orchestrator.core.task.pipeline import OnExhausted
 from orchestrator.core.task.progress import StageRecord, Step
 from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import AS_STATE, Task
@@ -77,8 +78,9 @@ def pipeline_schema() -> JsonObject:
     stage: JsonObject = {
         **dict.fromkeys(("role", "next", "on_fail", "budget", "plan", "recheck", "mode", "children", "answer"), _TEXT),
         **dict.fromkeys(("artifacts", "documents", "child_pipelines"), _TEXTS),
-        **dict.fromkeys(("review", "commits", "resume_session"), schema_of(bool)),
+        **dict.fromkeys(("review", "commits", "resume_session", "squash"), schema_of(bool)),
         "on_child_failure": schema_of(OnChildFailure),
+        "on_exhausted": schema_of(OnExhausted),
         "work": one_of(*WORK),
         "guards": array({"anyOf": [*guards]}),
         "choices": array(record({"next": _TEXT, "when": array({"anyOf": [*guards]})}, ["next", "when"])),
@@ -93,6 +95,7 @@ def pipeline_schema() -> JsonObject:
                 "description": _TEXT,
                 "start": _TEXT,
                 "branch": _TEXT,
+                "new_repository": schema_of(bool),
                 "family": one_of(*FAMILIES),
                 "budgets": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
                 "stages": {"type": "object", "additionalProperties": record(stage, ["work"])},

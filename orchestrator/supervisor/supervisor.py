@@ -30,6 +30,7 @@ from orchestrator.core.events.events import (
     DraftSubmitted,
     Event,
     ForeignEditFound,
+    GateLooked,
     LoginMissed,
     PauseRequested,
     ResumeRequested,
@@ -330,10 +331,11 @@ class Supervisor:
     def _allowance(self, task: Task, event: Event) -> Allowance:
         """Return what the account and the day allow a task.
 
-        Only at the end of a turn may another follow within the same decision. Before every other turn the task is
-        between two decisions, and `_enforce_limits` has looked at it.
+        Only at the end of a turn and of a look at its results may another follow within the same decision. Before
+        every other turn the task is between two decisions, and `_enforce_limits` has looked at it.
         """
-        return admission.allowance_for(task, self.snapshot()) if isinstance(event, TurnFinished) else EVERYTHING
+        may_continue = isinstance(event, TurnFinished | GateLooked)
+        return admission.allowance_for(task, self.snapshot()) if may_continue else EVERYTHING
 
     def _resume_after_limit(self, event: ResumeRequested) -> None:
         """Resume every task at a usage limit: a person who resumes one says that the account can be used again."""

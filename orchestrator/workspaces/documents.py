@@ -38,8 +38,9 @@ class TreeFiles:
         return None if found is None else self._text(found)
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """Return the paths of the regular files below a folder of the tree, sorted, at most 1,000."""
-        listed = self._listed((f"{folder.rstrip('/')}/",)) if is_inner(folder) else {}
+        """Return the paths of the regular files below a folder of the tree, sorted, at most 1,000; "." is its top."""
+        below = "" if folder == "." else f"{folder.rstrip('/')}/"
+        listed = self._listed((below,)) if not below or is_inner(folder) else {}
         return tuple(sorted(listed))[:MOST_NAMES]
 
     def matching(self, patterns: Iterable[str]) -> Mapping[str, str]:

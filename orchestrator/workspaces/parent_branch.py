@@ -7,9 +7,10 @@ follows when every child has ended. Meanwhile no agent works there.
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.core.events.commands import JoinParent
 from orchestrator.core.task.task import Task
 from orchestrator.workspaces.clone import WorkspaceError
-from orchestrator.workspaces.replay import replay
+from orchestrator.workspaces.replay import replay, squashed
 from orchestrator.workspaces.workspace import Workspace
 
 
@@ -50,18 +51,21 @@ class ParentBranch:
             raise WorkspaceError(f"{self.parent} has no branch yet")
         return found
 
-    def join(self, child: Task, base: str, commit: str) -> Joined:
-        """Put a child's commits on the branch, or its worktree on top of the branch if that has moved on since `base`.
+    def join(self, child: Task, work: JoinParent) -> Joined:
+        """Put a child's commits on the branch, or its worktree on top of the branch if that has moved on since, or if
+        they have to become one commit.
 
         Two joins of one parent must not run at once. Raises WorkspaceError and GitError.
         """
-        clone, tip = self.workspace.clone_of(self.parent), self.tip()
-        if clone.git.ask("merge-base", "--is-ancestor", commit, tip) is not None:
+        git, tip, commit = self.workspace.clone_of(self.parent).git, self.tip(), work.commit
+        if git.ask("merge-base", "--is-ancestor", commit, tip) is not None:
             return Joined(onto=tip, commit=commit, is_home=True)
-        if clone.git.ask("merge-base", "--is-ancestor", tip, commit) is not None:
-            clone.git.run("update-ref", self._ref, commit)
+        is_on_top = git.ask("merge-base", "--is-ancestor", tip, commit) is not None
+        if is_on_top and (not work.squash or git.run("rev-parse", f"{commit}^@").split() == [tip]):
+            git.run("update-ref", self._ref, commit)
             return Joined(onto=tip, commit=commit, is_home=True)
-        replayed = replay(clone.git, base, commit, tip)
+        base = (git.ask("merge-base", tip, commit) or work.base).strip()
+        replayed = replay(git, base, squashed(git, base, commit) if work.squash else commit, tip)
         if replayed.commit is not None:
             source = child.source
             self.workspace.rebuild(child.id, Path(source.repo), source.branch, replayed.commit)

@@ -39,6 +39,14 @@ def replay(git: Git, base: str, head: str, onto: str) -> Replayed:
     return Replayed(commit=top)
 
 
+def squashed(git: Git, base: str, head: str) -> str:
+    """Return one commit on top of `base` with the tree of `head`, and the message, author and dates of the last commit
+    that is no merge. Raises GitError.
+    """
+    last = git.run("rev-list", "--no-merges", "--max-count=1", f"{base}..{head}").strip()
+    return _store(git, _tree(git, head), base, _rest_of(git, last or head))
+
+
 def _merge(git: Git, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
     """Return the merged tree, and the files in conflict."""
     code, answer = git.answer("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)

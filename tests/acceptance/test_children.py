@@ -32,9 +32,10 @@ def child(key: str, *after: str) -> Json:
     return {"key": key, "title": f"Part {key}", "text": f"Write the part {key}.", "after": list(after)}
 
 
-def with_children(root: Path, scenario: Json, places: int = 1) -> DaemonHarness:
+def with_children(root: Path, scenario: Json, places: int = 1, **settings: Any) -> DaemonHarness:
     """A daemon that knows the pipelines with children."""
-    return DaemonHarness(root, scenario=scenario, max_agents=places, folders={"pipelines": [str(PIPELINES)]})
+    folders = {"pipelines": [str(PIPELINES)]}
+    return DaemonHarness(root, scenario=scenario, max_agents=places, folders=folders, **settings)
 
 
 def wait_until_built(harness: DaemonHarness, name: str) -> None:
@@ -64,6 +65,29 @@ def test_the_work_of_children_comes_home_to_one_branch(tmp_path: Path, places: i
         assert {state["status"] for state in ended.values()} == {"completed"}
         assert ended["C"]["started_at"] >= max(ended[key]["completed_at"] for key in "AB")
         assert [one["status"] for one in harness.state(parent)["children"]] == ["completed"] * 3
+
+
+def test_a_child_that_commits_step_by_step_brings_one_commit_home(tmp_path: Path) -> None:
+    scenario = divided(child("A"), child("B"))
+    scenario["PART_PLAN"] = [
+        {
+            "write": {"file": "$ORCHESTRATOR_OUTBOX/plan.md", "text": "## Step 1: Begin\n## Step 2: End\n"},
+            "no_work": True,
+        }
+    ]
+    scenario["BUILD"] = [
+        {"run": f"echo {name} >> $ORCHESTRATOR_TASK.txt", "commit": f"{name} the file", "no_work": True}
+        for name in ("Begin", "End")
+    ]
+    with with_children(tmp_path, scenario, places=2) as harness:
+        parent = harness.submit(pipeline="parts")
+        harness.wait_for_end(parent)
+        assert harness.subjects(parent) == ["End the file"] * 2
+        branch = harness.state(parent)["branch"]
+        for key in "AB":
+            assert git(harness.repo, "show", f"{branch}:{parent}.{key}.txt").split() == ["Begin", "End"]
+            judged = harness.journal(f"{parent}.{key}", "CheckFinished")
+            assert len(judged) >= 2, "what came home was judged as it is there"
 
 
 def test_a_parent_says_which_children_it_waits_for_and_holds_no_slot(tmp_path: Path) -> None:
@@ -150,6 +174,36 @@ def test_a_child_in_conflict_with_another_is_told_so_and_comes_home_when_that_is
         assert replayed["conflicts"] == ["shared.txt"]
         told = [text for key in "AB" for attempt in (1, 2, 3) for text in turns(harness, f"{parent}.{key}", attempt)]
         assert any("shared.txt" in text and replayed["onto"] in text for text in told)
+
+
+@pytest.mark.parametrize("places", [1, 3])
+def test_a_parent_and_its_children_share_one_budget_which_a_raise_of_the_parents_frees(
+    tmp_path: Path, places: int
+) -> None:
+    with with_children(tmp_path, divided(child("A"), child("B")), places, budget={"task": {"turns": 3}}) as harness:
+        parent = harness.submit(pipeline="parts")
+        wait_for_child(harness, f"{parent}.B")
+        harness.wait_until(parent, lambda now: now.spent_by_all.turns == 3)
+        over = f"the budget of {parent} and its children is used up: 3 of 3 turns are used"
+        children = [f"{parent}.{key}" for key in "AB"]
+
+        def held() -> list[str]:
+            """The children that wait for the budget, once each does or has ended."""
+            live = [name for name in children if harness.client.task(name).status is not TaskStatus.COMPLETED]
+            return live if all(over in harness.client.why(name).facts for name in live) else []
+
+        harness.wait_for("children that wait for the budget", held)
+        harness.kill()
+        harness.start()
+        for name in harness.wait_for("children that still wait for it", held):
+            assert f"orchestrator budget {parent} --turns NUMBER" in harness.client.why(name).next
+        assert "3 of 3 turns, with its children" in harness.cli("show", parent).stdout
+        assert "3 of 3 turns, with its children" in harness.cli("status").stdout
+        assert len(set(harness.taken_turns())) == 3
+        assert harness.cli("budget", parent, "--turns", "9").returncode == 0
+        ended = harness.wait_for_end(parent)
+        assert (ended.spent.turns, ended.spent_by_all.turns) == (1, 5)
+        assert len(set(harness.taken_turns())) == 5
 
 
 def turns(harness: DaemonHarness, task: str, attempt: int) -> list[str]:

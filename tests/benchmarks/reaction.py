@@ -38,6 +38,7 @@ from orchestrator.daemon.child_tasks import ChildTasks
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
 from orchestrator.daemon.isolation import isolation_of
 from orchestrator.daemon.launching import LaunchConfig
+from orchestrator.daemon.reporting.projections import ProjectionWriter
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.task_factory import TaskFactory
 from orchestrator.daemon.timers import Timers
@@ -256,6 +257,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
                 tell_tracker=_left,
             ),
             children=_no_children(store, inbox, workspace),
+            projections=ProjectionWriter(store, lambda _: PIPELINE, str),
             timers=timers,
             turns=turns,
             notify=_told,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.core.events.commands import JoinParent
 from orchestrator.core.task.task import Task
 from orchestrator.workspaces.clone import WorkspaceError
 from orchestrator.workspaces.parent_branch import Joined, ParentBranch
@@ -22,6 +23,7 @@ class Family:
         self.workspace = Workspace(root / "data")
         self.workspace.prepare("P", self.repo, base, "feature/p")
         self.branch = ParentBranch(self.workspace, "P")
+        self.first = base
 
     def task(self, name: str) -> Task:
         task = submitted()
@@ -41,8 +43,14 @@ class Family:
         self.workspace.facts(name, done, done)
         return done
 
-    def join(self, name: str, base: str, done: str) -> Joined:
-        return self.branch.join(self.task(name), base, done)
+    def join(self, name: str, base: str, done: str, squash: bool = False) -> Joined:
+        work = JoinParent(parent="P", base=base, commit=done, squash=squash)
+        return self.branch.join(self.task(name), work)
+
+    def log(self, what: str, form: str = "%s") -> list[str]:
+        """What git tells of the commits after the parent's first one, oldest first."""
+        git_dir = self.workspace.worktree("A")
+        return git(git_dir, "log", "--reverse", f"--format={form}", f"{self.first}..{what}").splitlines()
 
     def files(self, name: str) -> set[str]:
         return {path.name for path in self.workspace.worktree(name).iterdir()} - {".git"}
@@ -118,3 +126,97 @@ def test_the_parents_worktree_follows_when_its_children_have_ended(family: Famil
         family.branch.bring_home(family.task("P"))
         assert family.files("P") == {"a.txt", "shared.txt"}
         assert git(family.workspace.worktree("P"), "rev-parse", "HEAD") == done
+
+
+def reworked(family: Family, name: str) -> str:
+    """Let a child commit three times, the last time as somebody else; return its last commit."""
+    family.work(name, {f"{name}.txt": "1\n"})
+    family.work(name, {f"{name}.txt": "2\n"})
+    folder = family.workspace.worktree(name)
+    (folder / f"{name}.txt").write_text("3\n")
+    git(folder, "commit", "-qam", f"{name} as a whole\n\nAnd why.", "--author=Ada <ada@example.org>")
+    done = git(folder, "rev-parse", "HEAD").strip()
+    family.workspace.facts(name, done, done)
+    return done
+
+
+def test_squashed_work_comes_home_as_one_commit_with_its_last_message_and_author(family: Family) -> None:
+    base = family.child("A")
+    done = reworked(family, "A")
+    squashed = family.join("A", base, done, squash=True)
+    assert (squashed.is_home, squashed.onto, squashed.conflicts) == (False, base, ())
+    assert family.branch.tip() == base, "it is judged first"
+    assert family.join("A", base, done, squash=True) == squashed, "a crash before that was noted changes nothing"
+    one = squashed.commit or ""
+    assert git(family.workspace.worktree("A"), "rev-parse", "HEAD").strip() == one
+    for _ in range(2):
+        assert family.join("A", squashed.onto, one, squash=True).is_home
+    assert family.branch.tip() == one
+    assert family.log(one, "%an %s %b") == ["Ada A as a whole And why."]
+    assert git(family.workspace.worktree("A"), "diff", "--stat", done, one) == ""
+
+
+def test_one_commit_on_top_of_the_branch_is_home_as_it_is(family: Family) -> None:
+    base = family.child("A")
+    done = family.work("A", {"a.txt": "a\n"})
+    assert family.join("A", base, done, squash=True) == Joined(onto=base, commit=done, is_home=True)
+
+
+def test_squashed_work_is_put_on_top_of_what_came_home_before(family: Family) -> None:
+    base = family.child("A")
+    family.child("B")
+    a = family.work("A", {"a.txt": "a\n"})
+    done = reworked(family, "B")
+    family.join("A", base, a, squash=True)
+    moved = family.join("B", base, done, squash=True)
+    assert (moved.is_home, moved.onto) == (False, a)
+    assert family.join("B", moved.onto, moved.commit or "", squash=True).is_home
+    assert family.log(family.branch.tip()) == ["A", "B as a whole"]
+    assert family.files("B") == {"a.txt", "B.txt", "shared.txt"}
+
+
+def test_a_merge_made_by_an_agent_comes_home_as_one_commit_of_its_own_work(family: Family) -> None:
+    base = family.child("A")
+    family.child("B")
+    a = family.work("A", {"shared.txt": "of A\n"})
+    b = family.work("B", {"shared.txt": "of B\n", "b.txt": "b\n"})
+    family.join("A", base, a, squash=True)
+    assert family.join("B", base, b, squash=True).conflicts == ("shared.txt",)
+    folder = family.workspace.worktree("B")
+    git(folder, "fetch", "-q", str(family.workspace.worktree("A")), "HEAD")
+    git(folder, "merge", "-q", "-X", "theirs", "FETCH_HEAD", "-m", "Merge the others")
+    merged = git(folder, "rev-parse", "HEAD").strip()
+    family.workspace.facts("B", merged, merged)
+    squashed = family.join("B", base, merged, squash=True)
+    assert (squashed.is_home, squashed.conflicts) == (False, ())
+    assert family.join("B", squashed.onto, squashed.commit or "", squash=True).is_home
+    assert family.log(family.branch.tip()) == ["A", "B"]
+
+
+def test_squashed_work_that_changes_nothing_adds_no_commit(family: Family) -> None:
+    base = family.child("A")
+    family.work("A", {"shared.txt": "other\n"})
+    undone = family.work("A", {"shared.txt": "one\ntwo\nthree\n"})
+    nothing = family.join("A", base, undone, squash=True)
+    assert (nothing.commit, nothing.is_home) == (base, False)
+    assert family.join("A", base, base, squash=True).is_home
+    assert family.branch.tip() == base
+
+
+def test_work_that_was_rebased_before_the_branch_moved_on_again_brings_only_its_own_commits(family: Family) -> None:
+    base = family.child("A")
+    family.child("B")
+    family.child("C")
+    a = family.work("A", {"shared.txt": "of A\n"})
+    family.join("A", base, a)
+    b = family.workspace.worktree("B")
+    git(b, "fetch", "-q", str(family.workspace.worktree("A")), "HEAD")
+    git(b, "reset", "-q", "--hard", "FETCH_HEAD")  # as its agent does, who was told of a conflict
+    done = family.work("B", {"b.txt": "b\n"})
+    c = family.join("C", base, family.work("C", {"c.txt": "c\n"}))
+    changed = commit(family.workspace.worktree("C"), {"shared.txt": "of C\n"}, "C again")
+    family.workspace.facts("C", changed, changed)
+    assert family.join("C", c.onto, changed).is_home
+    moved = family.join("B", base, done)
+    assert (moved.conflicts, moved.onto) == ((), changed)
+    assert family.log(moved.commit or "") == ["A", "C", "C again", "B"]

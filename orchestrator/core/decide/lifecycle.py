@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 from orchestrator.core.decide import plan
 from orchestrator.core.decide.final_message import final_message
 from orchestrator.core.decide.obligations import agent_run_folder
-from orchestrator.core.decide.outcomes import block, record_failed_turn, reset_retries, use_retry
+from orchestrator.core.decide.outcomes import block, fail, record_failed_turn, reset_retries, use_retry
 from orchestrator.core.decide.pausing import (
     add_answered_request,
     add_notice,
@@ -39,10 +39,10 @@ from orchestrator.core.task.agent import (
 )
 from orchestrator.core.task.budget import NO_CAPS, Spending, reached_cap, seconds_left
 from orchestrator.core.task.failures import ACCEPTED, Analysis
-from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.pipeline import OnExhausted, Pipeline, Stage
 from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
-from orchestrator.core.task.task_policy import OnBlocked
+from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject
 
 LONGEST_RETRY_DELAY = 300.0
@@ -357,11 +357,26 @@ def fail_stage(
     task = replace(task, budgets=counted.budgets) if counted else task
     if back is None:
         lacking = failures or guards.missing(stage.guards, task, guards.NOTHING_SEEN)
-        return block(task, f"{stage.name} failed, and no try is left: {'; '.join(lacking)}", at)
+        return _exhausted(stage, task, f"{stage.name} failed, and no try is left: {'; '.join(lacking)}", at)
     record = replace(task.stages[task.stage], status=StageStatus.FAILED, completed_at=at)
     wanted = task.requested_changes + ((ONCE_MORE,) if last_pass else ())
     left = replace(task, stages={**task.stages, task.stage: record}, requested_changes=wanted)
     return enter_stage(pipeline, left, back, at)
+
+
+def _exhausted(stage: Stage, task: Task, why: str, at: datetime) -> Task:
+    """Return the task after a stage failed and no way back is left. Nobody is asked by a task that must not ask."""
+    if stage.on_exhausted is OnExhausted.FAIL:
+        return fail(task, why, at)
+    if stage.on_exhausted is OnExhausted.BLOCK or task.policy.autonomy is Autonomy.AUTO:
+        return block(task, why, at)
+    draft = RequestDraft(
+        subject=Subject.STAGE,
+        text=f"{why}; approve it as it is, or request changes"[:2000],
+        name=stage.name,
+        content=f"{task.source.head} {task.stages[stage.name].digest} {why}",
+    )
+    return add_request(replace(task, status=TaskStatus.REVIEW, next_action=NextAction.NOTHING), draft, at)
 
 
 def _use_last_pass(task: Task) -> Task | None:

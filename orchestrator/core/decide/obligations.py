@@ -119,9 +119,9 @@ def _look_at_pull_request(task: Task) -> tuple[do.Command, ...]:
 
 
 def _deliver(pipeline: Pipeline, task: Task) -> do.Command:
-    source = task.source
-    if task.parent is not None and pipeline.stage(task.stage).publish is Publish.PARENT:
-        return do.JoinParent(parent=task.parent, base=source.base_commit, commit=source.commit)
+    source, stage = task.source, pipeline.stage(task.stage)
+    if task.parent is not None and stage.publish is Publish.PARENT:
+        return do.JoinParent(parent=task.parent, base=source.base_commit, commit=source.commit, squash=stage.squash)
     return do.DeliverBranch(branch=source.branch, commit=source.commit)
 
 

@@ -37,7 +37,7 @@ def _wanted_files(task: Task, stage: Stage) -> list[str]:
     kept = f"Your last message is kept as {stage.answer}: end your turn with it, whole and without words around it."
     return [
         _list("Leave these files in the outbox, and no others:", left),
-        _list("Leave these files in the worktree:", documents),
+        _list(f"{'Judge' if stage.work.verifies else 'Leave'} these files in the worktree:", documents),
         kept if stage.answer else "",
     ]
 

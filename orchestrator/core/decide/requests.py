@@ -218,9 +218,12 @@ def _request_changes(pipeline: Pipeline, task: Task, request: UserRequest, event
     if tried is None:
         return outcomes.block(task, f"{task.stage}: changes were requested as often as the pipeline allows", event.at)
     stage = pipeline.stage(task.stage)
-    if stage.work.is_done_by_agent:
+    if stage.work.is_done_by_agent and not stage.work.verifies:
         return lifecycle.continue_stage(
             pipeline, replace(outcomes.reset_retries(tried), feedback=(), requested_changes=wanted), event.at
         )
     back = stage.on_fail or task.stage
+    if stage.budget is not None:  # a person has looked: the ways back that failures took are forgotten
+        spent = replace(tried.budgets[stage.budget], used=0)
+        tried = replace(tried, budgets={**tried.budgets, stage.budget: spent})
     return replace(lifecycle.enter_stage(pipeline, tried, back, event.at), requested_changes=wanted)

@@ -118,11 +118,15 @@ class DeliverBranch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinParent:
-    """Put the finished work on top of the parent's branch: move the branch there, or replay the commits first."""
+    """Put the finished work on top of the parent's branch: move the branch there, or replay the commits first.
+
+    With `squash`, as one commit.
+    """
 
     parent: str
     base: str
     commit: str
+    squash: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

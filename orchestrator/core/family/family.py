@@ -10,6 +10,7 @@ from typing import Protocol
 
 from orchestrator.core.events.callback import Callback
 from orchestrator.core.family.verdict import VerdictReader, read_verdict
+from orchestrator.core.records.projection import Projection
 from orchestrator.core.task.children import ChildDraft, read_children
 from orchestrator.core.task.guards import Guard
 from orchestrator.core.task.task import Task
@@ -26,7 +27,7 @@ class Files(Protocol):
         """Return the text of a file of the work as it stands: of the worktree, or of the commit that it starts from."""
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """Return the paths of the files below a folder of the work, sorted, at most 1,000."""
+        """Return the paths of the files below a folder of the work, sorted, at most 1,000; "." is its top."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +173,8 @@ class Family:
     """Composes what a stage that records puts on the branch."""
     callbacks: CallbackComposer | None = None
     """Composes what other programs are to be told about the task as it is now."""
+    projection: Projection | None = None
+    """Composes the files that show a task of the family to other programs, below `records/`."""
 
 
 PLAIN = Family(name="plain")

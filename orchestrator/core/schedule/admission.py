@@ -28,6 +28,9 @@ from orchestrator.core.task.usage_limits import (
 BETWEEN_TURNS = frozenset({NextAction.AGENT, NextAction.GATE, NextAction.RETRY, NextAction.STOP})
 """The next actions of a task whose next turn has not begun."""
 
+BEFORE_AGENT = frozenset({NextAction.AGENT, NextAction.RETRY})
+"""The next actions that surely lead to a turn. What was done before is still judged when a budget is used up."""
+
 WITHOUT_AGENT = frozenset({NextAction.DELIVERY, NextAction.PUBLISH, NextAction.MERGE, NextAction.RELEASE})
 """The next actions that cost no turn. Usage limits and budgets do not delay them."""
 
@@ -317,9 +320,11 @@ def tasks_to_pause(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, PauseReas
     for task in snapshot.tasks.running:
         is_between = task.agent.turn.deadline is None and task.next_action in BETWEEN_TURNS
         if is_between or _is_thawing(task):
-            reason = block_reason(task, snapshot)
-            if reason is not None:
-                yield task.id, *(account_refusal(task, snapshot) or (PauseReason.BUDGET, reason))
+            refusal, reason = account_refusal(task, snapshot), block_reason(task, snapshot)
+            if refusal is not None:
+                yield task.id, *refusal
+            elif reason is not None and (task.next_action in BEFORE_AGENT or not is_between):
+                yield task.id, PauseReason.BUDGET, reason
 
 
 def _is_thawing(task: Task) -> bool:

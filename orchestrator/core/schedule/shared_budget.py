@@ -27,22 +27,32 @@ class SharedBudget:
     members: tuple[Task, ...]
 
     def used_up(self, turn_usd: float = 0.0, starting: int = 0) -> str | None:
-        """Return why no turn may begin; each running turn counts with `turn_usd` at least, as `starting` others do."""
-        over = self._over(self.reserved(0.0), self.caps)
-        if over or not reached_cap(self.spent + self.reserved(turn_usd) + Spending(usd=turn_usd * starting), self.caps):
+        """Return why no turn may begin. Each running turn counts, with `turn_usd` at least, as `starting` others do."""
+        over = self._over(self._unbilled, self.caps)
+        to_come = Spending(usd=turn_usd * starting, turns=starting)
+        if over or not reached_cap(self.spent + self.reserved(turn_usd) + to_come, self.caps):
             return over
         return f"what is left of the budget of {self.parent} and its children is reserved for their running turns"
 
     @property
     def options(self) -> tuple[str, ...]:
         """Return the names of the caps that have to be raised before another turn can begin."""
-        return tuple(reached_caps(self.spent + self.reserved(0.0), self.caps))
+        return tuple(reached_caps(self.spent + self._unbilled, self.caps))
 
     def reserved(self, turn_usd: float) -> Spending:
         """Return what is reserved for running turns: what they have used, and `turn_usd` at least."""
-        turns = [task.agent.turn for task in self.members if task.holds_slot and task.agent.turn.deadline is not None]
-        usd = sum(max(turn_usd, turn.usd) for turn in turns)
-        return Spending(usd=usd, tokens=sum(turn.tokens for turn in turns))
+        usd = sum(max(turn_usd, task.agent.turn.usd) for task in self._in_turn)
+        return Spending(usd=usd, tokens=self._unbilled.tokens, turns=len(self._in_turn))
+
+    @property
+    def _in_turn(self) -> tuple[Task, ...]:
+        return tuple(task for task in self.members if task.holds_slot and task.agent.turn.deadline is not None)
+
+    @property
+    def _unbilled(self) -> Spending:
+        """What running turns have used so far."""
+        turns = [task.agent.turn for task in self._in_turn]
+        return Spending(usd=sum(turn.usd for turn in turns), tokens=sum(turn.tokens for turn in turns))
 
     def overrun(self, now: datetime) -> str | None:
         """Return why running turns must end: they have used up what was left. The number of turns is left out,

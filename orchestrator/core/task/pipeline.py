@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -105,6 +106,16 @@ class Work(ABC):
         return task
 
 
+class OnExhausted(StrEnum):
+    """What follows when a stage failed and no way back is left: BLOCK the task, FAIL it, or ask a person for a REVIEW
+    of the work as it is, where the task may ask.
+    """
+
+    BLOCK = "block"
+    REVIEW = "review"
+    FAIL = "fail"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """A way on that is taken if every one of its guards holds."""
@@ -138,6 +149,8 @@ class Stage:
     on_fail: str | None = None
     budget: str | None = None
     """The budget that each return by `on_fail` is counted against."""
+    on_exhausted: OnExhausted = OnExhausted.BLOCK
+    """What follows when the stage fails and the budget is used up."""
     plan: str | None = None
     """The artifact whose `## Step` headings are worked through (only where the work has steps)."""
     children: str | None = None
@@ -148,6 +161,10 @@ class Stage:
     """What a failed child means for the others (only where the work has children)."""
     publish: Publish = Publish.BRANCH
     """How the result is published (only where the work publishes)."""
+    squash: bool = False
+    """Whether the work comes home to the parent's branch as one commit, however many it took (only where the work is
+    published there).
+    """
     recheck: str | None = None
     """The stage that judges the work again after it was put on top of the parent's branch (only where the work
     publishes).
@@ -192,6 +209,8 @@ class Pipeline:
     branch: str
     """Template of the branch name; may use {ticket}, {task} and {type}."""
     family: Family = PLAIN
+    new_repository: bool = False
+    """Whether a submission may name an empty folder, of which a repository is made."""
     is_manual: bool = False
     """Whether people and other programs do the work, and state operations only record it: nothing is ever owed."""
     source: str = field(default="", compare=False)

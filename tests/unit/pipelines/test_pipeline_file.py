@@ -165,6 +165,11 @@ WRONG = [
     ('next = "DONE"', 'next = "WORK"', "small.toml:16: WORK → WORK is an endless loop"),
     ('next = "DONE"', 'next = "WORK"', "small.toml:20: DONE is never reached"),
     ('work = "deliver"', 'work = "deliver"\nrole = "x"', "small.toml:22: stage DONE is done by the daemon (deliver)"),
+    (
+        'work = "deliver"',
+        'work = "deliver"\nsquash = true',
+        'small.toml:22: only work with publish = "parent" comes home as one commit',
+    ),
     ('work = "deliver"', 'work = "deliver"\nplan = "notes.md"', 'small.toml:22: only a stage with work = "steps"'),
     ("description", 'branch = "fix"\ndescription', "small.toml:2: branch must use {ticket} or {task}"),
     ("description", 'branch = "{tikcet}"\ndescription', "small.toml:2: branch uses an unknown word {tikcet}; did you"),

@@ -48,8 +48,8 @@ def formats_in(language: Language, work: str, key: str = task_id(0)) -> str:
     parts = "\n".join(f"## {name}\n\n````markdown\n{text}````\n" for name, text in files)
     return (
         f"# Formats of the files of {work}\n\n"
-        f"Write prose in {_NAMES[language]}, with the headings shown here. Ids, file names, field names, statuses, modes "
-        "and the types of commits are the same in every language.\n\n"
+        f"Write prose in {_NAMES[language]}, with the headings shown here. Ids, file names, field names, statuses, "
+        "modes and the types of commits are the same in every language.\n\n"
         f"{parts}\n## A task-result\n\n"
         "Escape `&`, `<` and `>` in texts, or put the text into CDATA. A check's status is PASS, WARN, FAIL or N/A.\n\n"
         f"```xml\n{write_task_result(_result(work, key))}```\n"

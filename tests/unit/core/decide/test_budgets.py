@@ -272,8 +272,9 @@ def test_the_possible_cost_of_running_turns_is_reserved() -> None:
 
 
 def test_a_task_between_turns_is_paused_for_the_day_and_resumed_on_the_next_even_if_it_was_parked() -> None:
-    task = at("ANALYSIS", NextAction.GATE)
-    assert [(name, by) for name, by, _ in tasks_to_pause(snapshot(task, ended=10.0))] == [(task.id, BUDGET)]
+    waits, task = at("ANALYSIS", NextAction.AGENT), at("ANALYSIS", NextAction.GATE)
+    assert [(name, by) for name, by, _ in tasks_to_pause(snapshot(waits, ended=10.0))] == [(waits.id, BUDGET)]
+    assert not list(tasks_to_pause(snapshot(task, ended=10.0))), "what was done is still judged"
     assert not list(tasks_to_pause(snapshot(at_work(), ended=8.0))), "a running turn comes to its end"
     play = Playbook(task) >> pause(BUDGET) << "freeze agents/1" >> looked() >> frozen << "wake in 1800 s"
     assert not list(tasks_to_resume(snapshot(play.task, ended=10.0)))

@@ -19,9 +19,10 @@ from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.budget import NO_CAPS, Caps, Spending, TaskSpending
 from orchestrator.core.task.children import Child, ChildPlan, ChildStatus
+from orchestrator.core.task.guards import Evidence
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from tests.fakes.world import START
-from tests.unit.playbook import at_work, full, interrupted
+from tests.unit.playbook import at, at_work, full, interrupted, looked
 
 DAY = "2026-11-21"
 
@@ -115,6 +116,8 @@ def test_running_turns_reserve_what_they_may_use() -> None:
     assert why.facts[0] == "what is left of the budget of P and its children is reserved for their running turns"
     assert why.next == "it continues by itself when a slot is free"
     assert tasks_to_admit(snapshot(*family, turn_usd=0.2)) == ["P.B"]
+    counted = [used(parent(Caps(turns=5)), turns=3), child("P.A"), waiting("P.B"), waiting("P.C")]
+    assert tasks_to_admit(snapshot(*counted)) == ["P.B"]
 
 
 def test_a_raised_budget_of_the_parent_frees_its_children() -> None:
@@ -127,7 +130,7 @@ def test_a_raised_budget_of_the_parent_frees_its_children() -> None:
 
 def test_a_child_between_two_turns_is_paused_and_one_in_a_turn_is_interrupted() -> None:
     between = child("P.B", 2.0)
-    between = replace(between.with_turn(replace(between.agent.turn, deadline=None)), next_action=NextAction.GATE)
+    between = replace(between.with_turn(replace(between.agent.turn, deadline=None)), next_action=NextAction.AGENT)
     busy = child("P.A", 2.0)
     busy = busy.with_turn(replace(busy.agent.turn, usd=1.5, tokens=10))
     now = snapshot(parent(Caps(usd=5.0)), busy, between)
@@ -144,6 +147,16 @@ def test_the_next_turn_of_a_living_agent_waits_when_others_have_used_the_budget_
         after, _ = machine.decide(full(), busy, interrupted(busy, busy.updated_at), allowance)
         assert after.is_paused is waits
         assert after.agent.blocked_by is (PauseReason.BUDGET if waits else None)
+
+
+def test_what_a_child_did_is_still_judged_but_no_turn_follows_when_the_budget_is_used_up() -> None:
+    done = replace(at("ANALYSIS", NextAction.GATE), id="P.A", parent="P")
+    now = snapshot(parent(Caps(usd=5.0)), done, child("P.B", 5.0))
+    assert list(tasks_to_pause(now)) == []
+    after, _ = machine.decide(full(), done, looked(Evidence())(done, done.updated_at), allowance_for(done, now))
+    assert (after.next_action, after.agent.blocked_by) == (NextAction.TURN, PauseReason.BUDGET)
+    checked, _ = machine.decide(full(), done, looked()(done, done.updated_at), allowance_for(done, now))
+    assert checked.stage == "PLANNING"
 
 
 def test_the_budget_of_a_grandparent_bounds_grandchildren_and_so_does_that_of_a_parent() -> None:

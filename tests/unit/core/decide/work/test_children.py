@@ -9,6 +9,7 @@ from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.decide.work.following import task_of
 from orchestrator.core.events.child_events import ChildrenSubmitted
+from orchestrator.core.events.commands import JoinParent
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps, Spending
 from orchestrator.core.task.children import ChildPlan
@@ -201,3 +202,14 @@ def test_a_plan_without_children_does_not_end_its_stage() -> None:
     play = play >> started << "follow agents/1" << "turn 1 of 1" << "wake in 3600 s" >> session >> finished()
     play = play << "look at DIVISION" >> looked(left(CHAIN[0])) << "turn 2 of 1" << "wake in 3600 s"
     assert play.task.feedback == ("children.json names 1 of at least 2 children",)
+
+
+@pytest.mark.parametrize("squash", [True, False])
+def test_a_child_says_whether_its_work_comes_home_as_one_commit(squash: bool) -> None:
+    text = (FOLDER / "part.toml").read_text().replace("squash = true", f"squash = {str(squash).lower()}")
+    pipeline = parse_pipeline(text, "part.toml")
+    begun = replace(
+        Playbook.submitted(a_task(), pipeline).task, status=TaskStatus.IN_PROGRESS, stage="HOME", parent="T"
+    )
+    (owed,) = obligations(pipeline, replace(begun, next_action=NextAction.DELIVERY))
+    assert owed == JoinParent(parent="T", base=begun.source.base_commit, commit=begun.source.commit, squash=squash)

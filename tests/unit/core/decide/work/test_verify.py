@@ -1,5 +1,6 @@
 """A stage that verifies: another role's verdict, back to the author's own session, and ways on that guards choose."""
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -11,8 +12,10 @@ from orchestrator.core.task.agent import SessionOrigin
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task, TaskStatus
-from orchestrator.pipelines.pipeline_file import parse_pipeline
-from tests.unit.playbook import Playbook, a_task, admitted, exited, finished, looked, ready, session, started
+from orchestrator.core.task.task_policy import Autonomy
+from orchestrator.core.task.user_requests import RequestStatus
+from orchestrator.pipelines.pipeline_file import PipelineError, parse_pipeline
+from tests.unit.playbook import Playbook, a_task, admitted, answered, exited, finished, looked, ready, session, started
 
 TEXT = """
 name = "checked"
@@ -69,9 +72,10 @@ def judged(verdict: Verdict | None, *problems: str) -> Evidence:
     return Evidence(files={"verdict.txt": facts}, fresh=("verdict.txt",))
 
 
-def verifying() -> Playbook:
+def verifying(pipeline: Pipeline | None = None, autonomy: Autonomy = Autonomy.INTERACTIVE) -> Playbook:
     """Return a conversation about a task whose first build is being verified."""
-    play = Playbook.submitted(a_task(), checked()) >> admitted << "prepare the workspace" >> ready
+    task = replace(a_task(), policy=replace(a_task().policy, autonomy=autonomy))
+    play = Playbook.submitted(task, pipeline or checked()) >> admitted << "prepare the workspace" >> ready
     play = play << "start implementer 1" >> started << "follow agents/1" << "turn 1 of 1" << "wake in 3600 s" >> session
     play = play >> finished() << "look at BUILD" >> looked(built("c1")) << "stop agents/1" >> ended
     play = play << "start reviewer 2" >> started << "follow agents/2" << "turn 1 of 2" << "wake in 3600 s" >> session
@@ -80,9 +84,11 @@ def verifying() -> Playbook:
     return play
 
 
-def sent_back() -> Playbook:
+def sent_back(pipeline: Pipeline | None = None, autonomy: Autonomy = Autonomy.INTERACTIVE) -> Playbook:
     """Return the conversation when the author works again."""
-    play = verifying() >> looked(judged(FAILED)) << "stop agents/2" >> exited << "resume implementer 3"
+    play = (
+        verifying(pipeline, autonomy) >> looked(judged(FAILED)) << "stop agents/2" >> exited << "resume implementer 3"
+    )
     play = play >> started << "follow agents/3" << "turn 1 of 3" << "wake in 3600 s" >> session
     assert play
     return play
@@ -117,6 +123,50 @@ def test_the_rounds_are_counted_and_end_with_a_person() -> None:
     play = play >> finished() << "look at VERIFICATION" >> looked(judged(FAILED)) << "stop agents/4" << "tell blocked"
     assert play.task.status is TaskStatus.BLOCKED
     assert "C2: the empty name is not refused" in (play.task.block_reason or "")
+
+
+def exhausted(policy: str, autonomy: Autonomy = Autonomy.INTERACTIVE) -> Playbook:
+    """Return the conversation when the last verification that may fail has failed."""
+    text = TEXT.replace('budget = "reworks_of_build"', f'budget = "reworks_of_build"\non_exhausted = "{policy}"')
+    play = sent_back(parse_pipeline(text, "checked.toml"), autonomy)
+    play = play >> finished() << "look at BUILD" >> looked(built("c2")) << "stop agents/3" >> exited
+    play = play << "start reviewer 4" >> started << "follow agents/4" << "turn 1 of 4" << "wake in 3600 s" >> session
+    return play >> finished() << "look at VERIFICATION" >> looked(judged(FAILED))
+
+
+def test_a_person_may_accept_work_whose_ways_back_are_used_up() -> None:
+    play = exhausted("review") << "freeze agents/4" << "wake in 1800 s" << "tell review_asked"
+    (request,) = play.task.pending_requests
+    assert play.task.status is TaskStatus.REVIEW
+    assert "no try is left: C2: the empty name is not refused; approve it as it is" in request.draft.text
+    play = play >> answered(1, RequestStatus.APPROVED)
+    assert play.task.stage == "DONE"
+
+
+def test_changes_that_a_person_requests_go_to_the_author_and_start_the_budget_anew() -> None:
+    play = exhausted("review") << "freeze agents/4" << "wake in 1800 s" << "tell review_asked"
+    play = play >> answered(1, RequestStatus.CHANGES_REQUESTED, "Allow the empty name.")
+    task = play.task
+    assert (task.stage, task.status) == ("BUILD", TaskStatus.IN_PROGRESS)
+    assert task.requested_changes == ("A person asks for changes: Allow the empty name.",)
+    assert (task.budgets["reworks_of_build"].used, task.budgets["reworks"].used) == (0, 1)
+
+
+def test_a_task_that_asks_nobody_is_blocked_when_the_ways_back_are_used_up() -> None:
+    play = exhausted("review", Autonomy.AUTO) << "stop agents/4" << "tell blocked"
+    assert play.task.status is TaskStatus.BLOCKED
+
+
+def test_work_that_never_passes_has_failed_where_the_pipeline_says_so() -> None:
+    play = exhausted("fail") << "stop agents/4" << "tell failed"
+    assert play.task.status is TaskStatus.FAILED
+    assert "C2: the empty name is not refused" in (play.task.block_reason or "")
+
+
+def test_a_reaction_without_ways_back_is_refused() -> None:
+    text = TEXT.replace('work = "deliver"', 'work = "deliver"\non_exhausted = "fail"')
+    with pytest.raises(PipelineError, match="no ways back that could be used up"):
+        parse_pipeline(text, "checked.toml")
 
 
 def test_a_verdict_that_nobody_can_read_is_asked_for_again() -> None:

@@ -1,0 +1,94 @@
+"""A folder without git: a repository beside the data keeps what it held, and the finished work is brought back to it.
+
+The folder itself never becomes a repository. Each submission commits what it holds then, as far as its `.gitignore`
+allows; the result is brought back only where nobody has changed the same files meanwhile.
+"""
+
+from hashlib import sha256
+from pathlib import Path
+
+from orchestrator.redaction.display import escape_text
+from orchestrator.workspaces.clone import NOBODY, Clone, WorkspaceError
+from orchestrator.workspaces.git import Git, GitError
+from orchestrator.workspaces.repository import RepositoryError
+from orchestrator.workspaces.worktree import Worktree, items
+
+BRANCH = "main"
+MOST_FILES, LARGEST_FOLDER = 50_000, 2 * 1024**3
+"""Files, and bytes of them, beyond which a folder is refused: most likely it is not the one that was meant."""
+
+
+def snapshot(folder: Path, folders: Path) -> Path:
+    """Return a repository below `folders` whose branch `main` holds what the folder holds now.
+
+    Raises RepositoryError if there is a repository around the folder, or too much in it, and GitError.
+    """
+    folder = folder.absolute()
+    _must_be_plain(folder)
+    repository = folders / f"{folder.name[:50] or 'root'}-{sha256(str(folder).encode()).hexdigest()[:12]}"
+    if not (repository / "HEAD").exists():
+        repository.mkdir(parents=True, exist_ok=True, mode=0o700)
+        Git(folder=repository).run("init", "--quiet", "--template=", "--bare", f"--initial-branch={BRANCH}", ".")
+    files = _files(repository, folder)
+    head = files.clone.ref(f"refs/heads/{BRANCH}")
+    tree = files.tree(head or _empty_commit(files.clone))
+    if head is None or tree != files.clone.ref(f"{head}^{{tree}}"):
+        parents = ("-p", head) if head else ()
+        message = f"What {folder} holds\n".encode()
+        commit = files.clone.git.run("commit-tree", tree, *parents, stdin=message).strip()
+        files.clone.git.run("update-ref", f"refs/heads/{BRANCH}", commit)
+    return repository
+
+
+def bring_back(repository: Path, folder: Path, base: str, commit: str) -> None:
+    """Make the files of the folder those of `commit` that differ from `base`; others stay. It may be repeated.
+
+    Raises WorkspaceError, with what to do, if one of these files was changed in the folder since `base`.
+    """
+    files = _files(repository, folder)
+    wanted = f"{commit}^{{tree}}"
+    try:
+        changed = _differences(files.clone.git, f"{base}^{{tree}}", wanted)
+        if changed & _differences(files.clone.git, files.tree(base), wanted):
+            files.bring_to(f"{base}^{{tree}}", wanted)
+    except (GitError, WorkspaceError) as error:
+        raise WorkspaceError(
+            f"the result cannot be brought to {escape_text(str(folder))}, where the same files were changed meanwhile "
+            f"({error}); put those files back as they were, or elsewhere, and retry: the work is safe as {commit} in "
+            f"{escape_text(str(repository))}"
+        ) from error
+
+
+def _must_be_plain(folder: Path) -> None:
+    if not folder.is_dir():
+        raise RepositoryError(folder, "is not a folder", "check the path")
+    for around in (folder, *folder.parents):
+        if (around / ".git").exists():
+            raise RepositoryError(folder, f"lies in the repository {escape_text(str(around))}", "leave --no-git out")
+    count = size = 0
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not path.is_file():
+            continue
+        count, size = count + 1, size + path.stat().st_size
+        if count > MOST_FILES or size > LARGEST_FOLDER:
+            raise RepositoryError(
+                folder,
+                f"holds more than {MOST_FILES:,} files or {LARGEST_FOLDER // 1024**3} GiB",
+                "give a smaller folder, or run `git init` and commit there",
+            )
+
+
+def _differences(git: Git, tree: str, other: str) -> set[str]:
+    return set(items(git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", tree, other)))
+
+
+def _files(repository: Path, folder: Path) -> Worktree:
+    return Worktree(clone=Clone(repository), folder=folder, index=repository / "index-of-folder")
+
+
+def _empty_commit(clone: Clone) -> str:
+    tree = clone.git.run("hash-object", "-t", "tree", "-w", "--stdin").strip()
+    name, email = NOBODY
+    person = f"{name} <{email}> 0 +0000"
+    body = f"tree {tree}\nauthor {person}\ncommitter {person}\n\nNothing\n".encode()
+    return clone.git.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=body).strip()

@@ -1,0 +1,65 @@
+"""A repository made of an empty folder, and every folder that is left alone."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.workspaces.new_repository import MESSAGE, repository_in
+from orchestrator.workspaces.repository import RepositoryError, inspect_repository
+from tests.fakes.repositories import git, repository
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_an_empty_or_missing_folder_becomes_a_repository_with_an_empty_commit(tmp_path: Path, exists: bool) -> None:
+    place = tmp_path / "app"
+    if exists:
+        place.mkdir()
+    with repository_in(place):
+        found = inspect_repository(place)
+    assert (found.path, found.base) == (place, "main")
+    assert git(place, "log", "--format=%s|%an") == f"{MESSAGE}|orchestrator"
+    assert git(place, "ls-tree", "-r", "HEAD") == git(place, "status", "--porcelain") == ""
+    assert git(place, "config", "--list", "--local", "--name-only").splitlines() == [
+        "core.repositoryformatversion",
+        "core.filemode",
+        "core.bare",
+        "core.logallrefupdates",
+    ]
+    with repository_in(place):
+        assert inspect_repository(place) == found, "a second submission finds the repository as it is"
+
+
+def test_a_folder_with_anything_in_it_is_left_as_it_is(tmp_path: Path) -> None:
+    for number, name in enumerate((".hidden", "README.md", "folder")):
+        place = tmp_path / str(number)
+        (place / name).mkdir(parents=True)
+        with repository_in(place):
+            assert [path.name for path in place.iterdir()] == [name]
+    with repository_in(tmp_path / "0" / "missing" / "deeper"):
+        assert not (tmp_path / "0" / "missing").exists()
+
+
+def test_an_empty_folder_within_another_repository_gets_one_of_its_own(tmp_path: Path) -> None:
+    repository(tmp_path / "outer")
+    place = tmp_path / "outer/app"
+    place.mkdir()
+    with repository_in(place):
+        assert inspect_repository(place).path == place
+    assert git(tmp_path / "outer", "log", "--format=%s") == "a change"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_nothing_is_left_of_it_if_the_submission_is_refused(tmp_path: Path, exists: bool) -> None:
+    place = tmp_path / "app"
+    if exists:
+        place.mkdir()
+    with pytest.raises(RepositoryError, match="has no branch"), repository_in(place):
+        inspect_repository(place, "made-up")
+    assert place.exists() is exists
+    assert not list(place.glob("*")) if exists else True
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_with_its_name(tmp_path: Path) -> None:
+    place = tmp_path / ("a" * 300)
+    with pytest.raises(RepositoryError, match="cannot become a repository"), repository_in(place):
+        raise AssertionError

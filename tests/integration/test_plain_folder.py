@@ -1,0 +1,106 @@
+"""A folder without git: what it holds is kept in a repository elsewhere, and the result comes back to it."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.workspaces.clone import WorkspaceError
+from orchestrator.workspaces.plain_folder import bring_back, snapshot
+from orchestrator.workspaces.repository import RepositoryError, inspect_repository
+from tests.fakes.repositories import git, repository
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with some files."""
+    made = tmp_path / "notes"
+    (made / "sub").mkdir(parents=True)
+    (made / "a.txt").write_text("one\n")
+    (made / "sub/b.txt").write_text("two\n")
+    (made / ".gitignore").write_text("*.log\n")
+    (made / "run.log").write_text("not kept\n")
+    return made
+
+
+def changed(repo: Path, files: dict[str, str]) -> tuple[str, str]:
+    """Commit changes on a branch of the repository, as a task does; the base and the new commit."""
+    work = repo.parent / "work"
+    git(repo.parent, "clone", "--quiet", str(repo), str(work))
+    base = git(work, "rev-parse", "HEAD")
+    for name, body in files.items():
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(body) if body else (work / name).unlink()
+    git(work, "add", "--all")
+    git(work, "commit", "--quiet", "-m", "the work")
+    git(work, "push", "--quiet", "origin", "HEAD:refs/heads/work")
+    return base, git(work, "rev-parse", "HEAD")
+
+
+def listed(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_snapshot_holds_the_folder_and_leaves_it_without_git(folder: Path, tmp_path: Path) -> None:
+    repo = snapshot(folder, tmp_path / "folders")
+    found = inspect_repository(repo)
+    assert git(repo, "ls-tree", "-r", "--name-only", found.base_commit).split() == [".gitignore", "a.txt", "sub/b.txt"]
+    assert snapshot(folder, tmp_path / "folders") == repo
+    assert git(repo, "rev-list", "--count", "main") == "1", "nothing has changed, so nothing is committed"
+    (folder / "a.txt").write_text("three\n")
+    snapshot(folder, tmp_path / "folders")
+    assert git(repo, "show", "main:a.txt") == "three"
+    assert not (folder / ".git").exists()
+
+
+def test_the_result_comes_back_and_what_others_did_meanwhile_stays(folder: Path, tmp_path: Path) -> None:
+    repo = snapshot(folder, tmp_path / "folders")
+    base, done = changed(repo, {"a.txt": "ONE\n", "new/c.txt": "three\n", "sub/b.txt": ""})
+    (folder / "mine.txt").write_text("mine\n")
+    for _ in range(2):
+        bring_back(repo, folder, base, done)
+        assert listed(folder) == [".gitignore", "a.txt", "mine.txt", "new/c.txt", "run.log"]
+        assert (folder / "a.txt").read_text() == "ONE\n"
+    (folder / "mine.txt").write_text("changed later\n")
+    bring_back(repo, folder, base, done)
+    assert (folder / "mine.txt").read_text() == "changed later\n"
+
+
+@pytest.mark.parametrize("name", ["a.txt", "new/c.txt"])
+def test_a_file_that_somebody_changed_meanwhile_is_not_overwritten(folder: Path, tmp_path: Path, name: str) -> None:
+    repo = snapshot(folder, tmp_path / "folders")
+    base, done = changed(repo, {"a.txt": "ONE\n", "new/c.txt": "three\n"})
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("somebody's own\n")
+    with pytest.raises(WorkspaceError, match=f"the work is safe as {done}"):
+        bring_back(repo, folder, base, done)
+    assert (folder / name).read_text() == "somebody's own\n"
+    others = [other for other in ("a.txt", "new/c.txt") if other != name and (folder / other).exists()]
+    assert [(folder / other).read_text() for other in others] in ([], ["one\n"]), "nothing was brought back in part"
+
+
+def test_links_are_kept_as_links_and_never_followed(folder: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("a secret\n")
+    (folder / "link").symlink_to(secret)
+    repo = snapshot(folder, tmp_path / "folders")
+    assert git(repo, "show", "main:link") == str(secret)
+    base, done = changed(repo, {"a.txt": "ONE\n"})
+    bring_back(repo, folder, base, done)
+    assert secret.read_text() == "a secret\n"
+
+
+def test_a_folder_inside_a_repository_is_refused(tmp_path: Path) -> None:
+    repository(tmp_path / "repo", {"sub/a.txt": "one\n"})
+    with pytest.raises(RepositoryError, match="lies in the repository .*; leave --no-git out"):
+        snapshot(tmp_path / "repo/sub", tmp_path / "folders")
+    with pytest.raises(RepositoryError, match="is not a folder"):
+        snapshot(tmp_path / "missing", tmp_path / "folders")
+
+
+def test_a_folder_that_was_hardly_meant_is_refused(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.workspaces.plain_folder.MOST_FILES", 3)
+    with pytest.raises(RepositoryError, match="holds more than 3 files"):
+        snapshot(folder, tmp_path / "folders")
+    assert not (tmp_path / "folders").exists()
