@@ -142,7 +142,8 @@ class TaskFactory:
         task = self._named(made, draft.id, draft.ticket.key)
         task = replace(task, timing=draft.timing, policy=replace(task.policy, caps=draft.policy.caps))
         self.files.write(task.id, CHANGED_PIPELINE_FILE, made.pipeline.text.encode())
-        self._write_ticket(task, made.taken)
+        for name, content in _ticket_files(task, made.taken).items():
+            self.files.write(task.id, name, content)
         self._write_given(task, made.files)
         return task
 
@@ -332,19 +333,12 @@ class TaskFactory:
 
     def _write_files(self, task: Task, taken: RedactedTicket, pipeline: Pipeline) -> None:
         """Write what the task starts from: its ticket, whole and in parts, and its pipeline."""
-        self._write_ticket(task, taken)
-        self.files.write(task.id, PIPELINE_FILE, pipeline.text.encode())
+        self.files.write_first(task.id, {**_ticket_files(task, taken), PIPELINE_FILE: pipeline.text.encode()})
 
     def _write_given(self, task: Task, files: Mapping[str, str]) -> None:
         """Write the files that a submission brought, or that the family composed, secrets masked."""
         for name, text in files.items():
             self.files.write(task.id, name, self.redactor.masked(text).encode())
-
-    def _write_ticket(self, task: Task, taken: RedactedTicket) -> None:
-        requirement = taken.requirement
-        parts = document(parse_template(requirement.text, task.title, requirement.type), task.title)
-        self.files.write(task.id, TICKET_FILE, _json(ticket_document(task, taken)))
-        self.files.write(task.id, PARSED_FILE, _json(parts))
 
 
 class _Made(NamedTuple):
@@ -354,6 +348,13 @@ class _Made(NamedTuple):
     taken: RedactedTicket
     pipeline: Pipeline
     files: Mapping[str, str]
+
+
+def _ticket_files(task: Task, taken: RedactedTicket) -> Mapping[str, bytes]:
+    """Return the files of a ticket: whole and in parts."""
+    requirement = taken.requirement
+    parts = document(parse_template(requirement.text, task.title, requirement.type), task.title)
+    return {TICKET_FILE: _json(ticket_document(task, taken)), PARSED_FILE: _json(parts)}
 
 
 def _ticket_key(submission: Submission, requirement: Requirement) -> str | None:
