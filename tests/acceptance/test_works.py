@@ -142,6 +142,25 @@ def test_a_task_that_was_repaired_after_its_checks_failed_comes_home_as_one_comm
         )
 
 
+def test_a_task_in_conflict_with_another_is_resolved_by_its_builder_and_comes_home(tmp_path: Path) -> None:
+    go, tasks = tmp_path / "go", {"TASK-00": (), "TASK-01": ()}
+    same = built()
+    same[0]["run"] += " && echo $key > shared.txt"
+    own = {"run": f"git reset -q --hard HEAD~1; {built()[0]['run']}"}
+    turns = {"BUILD": [[{"wait_for": str(go)}, *same]], "CONFLICTS": [[own, *committed()]]}
+    scene = scenario({"Requirement.md": requirement(demands=3)}, planned(tasks, Mode.FULL), **turns)
+    with DaemonHarness(tmp_path, scenario=scene, max_agents=2) as harness:
+        task = harness.submit(TEXT, pipeline="work-full")
+        for key in tasks:
+            harness.wait_for("a task", (harness.folder(f"{task}.{key}") / "state.json").exists)
+            harness.wait_until_it_works(f"{task}.{key}", "BUILD")
+        go.touch()
+        harness.wait_for_end(task)
+        assert sorted(harness.subjects(task)[1:-1]) == [f"feat({key}): write a file" for key in tasks]
+        used = [harness.state(f"{task}.{key}")["budgets"]["conflicts"]["used"] for key in tasks]
+        assert sorted(used) == [0, 1]
+
+
 def test_tasks_that_depend_on_a_failed_one_are_skipped_and_the_work_is_not_done(tmp_path: Path) -> None:
     with DaemonHarness(tmp_path, scenario=failing_first()) as harness:
         task = harness.submit(TEXT, pipeline="work-full")
