@@ -172,6 +172,9 @@ def test_tasks_that_depend_on_a_failed_one_are_skipped_and_the_work_is_not_done(
         assert "TASK-00 is failed" in (ended.block_reason or "")
         outcomes = {one["plan"]["key"]: one["status"] for one in harness.state(task)["children"]}
         assert outcomes == {"TASK-00": "failed", "TASK-01": "skipped", "TASK-02": "completed"}
+        harness.client.request(task, "retry")
+        harness.wait_for_end(task)
+        assert sorted(harness.subjects(task)[1:-1]) == [f"feat(TASK-{n:02}): write a file" for n in range(3)]
 
 
 @pytest.mark.parametrize(("pipeline", "reviews"), [("work-direct", 1), ("work-full", 2)])
@@ -221,6 +224,27 @@ def test_a_work_that_the_original_tool_left_is_resumed(
         assert row.status is WorkStatus.DONE
         overview = read_overview(shown(harness, task, f"works/{work}/PROGRESS.md"))
         assert {one.state for one in overview.tasks} == {TaskState.DONE}
+
+
+@pytest.mark.parametrize("name", ["", "korean"])
+def test_a_work_in_a_folder_without_git_leaves_its_files_there(tmp_path: Path, name: str) -> None:
+    small = {"Requirement.md": requirement(), **planned(ONE, Mode.DIRECT)}
+    turns: dict[str, list[Any]] = (
+        {"BUILD": [built("WORK-03")] * 9, "COMMIT": [committed("WORK-03")] * 9} if name else {}
+    )
+    with DaemonHarness(tmp_path, scenario=scenario(small, None, **turns)) as harness:
+        folder = tmp_path / "plain"
+        shutil.copytree(harness.repo, folder, ignore=shutil.ignore_patterns(".git"))
+        if name:
+            shutil.copytree(ROOT / "tests/data/works" / name / "works", folder / "works")
+        work, text = ("WORK-03", "Resume WORK-03, without asking") if name else ("WORK-01", TEXT)
+        task = harness.submit(text, pipeline="work", repo=folder, no_git=True)
+        harness.wait_for_end(task)
+        row = read_work_list((folder / "works/WORK-LIST.md").read_text("utf-8")).row(work)
+        assert row is not None
+        assert row.status is WorkStatus.DONE
+        assert (folder / f"works/{work}/TASK-00_result.md").exists()
+        assert not (folder / ".git").exists()
 
 
 def test_what_cannot_be_a_work_is_refused_with_a_way_on(tmp_path: Path) -> None:
