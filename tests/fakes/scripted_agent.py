@@ -19,7 +19,7 @@ objects; null leaves a turn as it is. The stage's own work is done at "work", el
 
     work, no_work           true            do the stage's own work here; do none of it
     plant_bug               true            do the work with a mistake and without a test
-    say                     text            print a message
+    say                     text            print a message; the last one is the turn's result
     question                {question, …}   ask in a block of its text; the fields are the block's
     dependency              {type, name, …} report a missing dependency in a block of its text
     trouble                 {type, …}       report an error in a block of its text
@@ -36,7 +36,7 @@ objects; null leaves a turn as it is. The stage's own work is done at "work", el
                                             worktree; in names and texts {ticket}, {parent},
                                             {key} and {head} are replaced: the keys of the ticket, of the parent's, of
                                             the child, and the newest commit
-    answer                  text            end the turn with this message, replaced likewise
+    answer                  text            print a message, replaced likewise; as the last action it is the result
     commit                  subject         commit everything; replaced likewise
     wait_for                path            wait until the file exists
     ignore_term             true            ignore SIGTERM from now on
@@ -239,8 +239,8 @@ class Agent:
         self._calls_before = 0
         self._failed = False
         self._open_request = ""
+        self._last_words = ""
         self.wishes: set[str] = set()
-        self.answer = ""
 
     def live(self) -> int:
         """Process turns until the host has no more; return the exit code."""
@@ -259,7 +259,7 @@ class Agent:
         actions = self._scenario.actions(self._turn.stage, self._turn.key, past)
         self._calls_before = self._session.calls
         self.wishes.clear()
-        self.answer = ""
+        self._last_words = "Done."
         if "silent" in (name for name, _ in actions):
             hang()
         self._state("running")
@@ -286,10 +286,7 @@ class Agent:
             ACTIONS[name][1](self, given)
         if "no_work" not in self.wishes:
             self.work()
-        if self.answer:
-            self.say(self.answer)
-        said = self.answer or "Done."
-        self.result(subtype="success", result=said, terminal_reason="completed", stop_reason="end_turn")
+        self.result(subtype="success", result=self._last_words, terminal_reason="completed", stop_reason="end_turn")
 
     def work(self) -> None:
         """Do the stage's own work, once in a turn."""
@@ -309,7 +306,8 @@ class Agent:
         self.write(path if "/" in name else self._turn.outbox / path, self.filled(text))
 
     def say(self, text: str) -> None:
-        """Print a message of the model."""
+        """Print a message of the model; the last one of a turn is its result."""
+        self._last_words = text
         self._message(content(text))
 
     def ask(self, name: str, given: Json) -> Json:
@@ -465,7 +463,7 @@ def _leave(agent: Agent, files: Json) -> None:
 
 def _answer(agent: Agent, text: str) -> None:
     agent.wishes.add("no_work")
-    agent.answer = agent.filled(text)
+    agent.say(agent.filled(text))
 
 
 def _wait_for(agent: Agent, path: str) -> None:
