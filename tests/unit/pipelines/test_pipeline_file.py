@@ -89,9 +89,9 @@ def test_each_stage_of_the_bundled_pipeline_is_left_through_its_guards(stage: st
     assert parse_pipeline(FULL, "full.toml").stage(stage).guards == guards
 
 
-@pytest.mark.parametrize("path", sorted(Path("config/pipelines").glob("*.toml")), ids=lambda path: path.stem)
-def test_every_bundled_pipeline_admits_the_same_tickets(path: Path) -> None:
-    pipeline = parse_pipeline(path.read_text(encoding="utf-8"), str(path))
+@pytest.mark.parametrize("name", ["full", "release", "review_only"])
+def test_every_pipeline_for_tickets_admits_the_same_ones(name: str) -> None:
+    pipeline = parse_pipeline(Path(f"config/pipelines/{name}.toml").read_text(encoding="utf-8"), name)
     assert TicketFiltered(accept=("CLEAN", "REDACTED", "LOCAL_BYPASS")) in pipeline.stage("TICKET_INTAKE").guards
 
 

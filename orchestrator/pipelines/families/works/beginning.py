@@ -47,8 +47,12 @@ def earlier_files(work: str, files: Files) -> Mapping[str, str]:
     """Return the files that a work continues from, by name. Raises ValueError, with words for the submitter."""
     folder = folder_of(work)
     present = [path.removeprefix(f"{folder}/") for path in files.names(folder)]
-    texts = {name: files.committed(f"{folder}/{name}") for name in present if _continues(name)}
-    found = {name: text for name, text in texts.items() if text is not None}
+    found = {
+        name: text
+        for name in present
+        if name in (REQUIREMENT, PLAN) or task_of_file(name)
+        if (text := files.committed(f"{folder}/{name}")) is not None
+    }
     if REQUIREMENT not in found and PLAN not in found:
         raise ValueError(
             f"{folder} has neither {REQUIREMENT} nor {PLAN} in the commit that the task would start from; "
@@ -64,10 +68,6 @@ def earlier_files(work: str, files: Files) -> Mapping[str, str]:
     if all(task.id in done for task in planned):
         raise ValueError(f"every task of {work} is done: {', '.join(done)}; submit a new work instead")
     return {**found, RESUMED: json.dumps({"tasks": [task.id for task in planned], "done": done})}
-
-
-def _continues(name: str) -> bool:
-    return name in (REQUIREMENT, PLAN) or task_of_file(name) is not None
 
 
 def _done_by(name: str, path: str, files: Files) -> str:
