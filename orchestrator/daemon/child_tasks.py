@@ -16,7 +16,7 @@ from orchestrator.core.events.child_events import ChildEnded, ChildrenSubmitted
 from orchestrator.core.events.commands import CancelChildren, FollowChildren, JoinParent, SubmitChildren
 from orchestrator.core.events.events import BranchDelivered, CancelRequested, Event, TaskSubmitted
 from orchestrator.core.events.publish_events import BranchReplayed
-from orchestrator.core.task.children import MOST_CHILDREN
+from orchestrator.core.task.children import MOST_CHILDREN, ChildDraft
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import SubmissionRefused, TaskFactory
@@ -51,15 +51,15 @@ class ChildTasks:
     async def submit(self, parent: Task, command: SubmitChildren) -> None:
         """Make these children tasks, except those that are. Raises SubmissionRefused and OSError."""
         await asyncio.to_thread(ParentBranch(self.workspace, parent.id).begin)
-        texts = await asyncio.to_thread(self._texts, parent, command.plan)
+        drafts = await asyncio.to_thread(self._drafts, parent, command.plan)
         stage = self.pipeline_of(parent).stage(parent.stage)
         for child in command.children:
             if self._is_task(child.task):
                 continue
-            text = texts.get(child.plan.key)
-            if text is None:
+            draft = drafts.get(child.plan.key)
+            if draft is None:
                 raise SubmissionRefused(f"{parent.display_path(command.plan)} no longer names {child.plan.key}")
-            task = await asyncio.to_thread(self.factory().create_child, parent, stage, child, text, self.clock())
+            task = await asyncio.to_thread(self.factory().create_child, parent, stage, child, draft, self.clock())
             try:
                 await self.inbox.submit(TaskSubmitted(at=self.clock(), task=task, by=parent.id))
             except NoSuchTask:  # the parent ended, or was moved on, meanwhile
@@ -101,15 +101,15 @@ class ChildTasks:
             )
         self.inbox.post(child.id, event)
 
-    def _texts(self, parent: Task, plan: str) -> dict[str, str]:
-        """Return the text of every child that the plan names, by its key. Raises SubmissionRefused."""
+    def _drafts(self, parent: Task, plan: str) -> dict[str, ChildDraft]:
+        """Return every child that the plan names, by its key. Raises SubmissionRefused."""
         content = read_text(Path(parent.folder), plan, LARGEST_PLAN)
         try:
             files = self.workspace.files(parent.id, Path(parent.folder))
             drafts = self.pipeline_of(parent).family.read_children(content or "", files)
         except ValueError as error:
             raise SubmissionRefused(f"{parent.display_path(plan)} cannot be read: {error}") from error
-        return {draft.key: draft.text for draft in drafts}
+        return {draft.key: draft for draft in drafts}
 
     def _is_task(self, name: str) -> bool:
         """Return whether a child was accepted; a crash may have left the files of one that was not."""
