@@ -89,8 +89,9 @@ def test_each_stage_of_the_bundled_pipeline_is_left_through_its_guards(stage: st
     assert parse_pipeline(FULL, "full.toml").stage(stage).guards == guards
 
 
-@pytest.mark.parametrize("path", sorted(Path("config/pipelines").glob("*.toml")), ids=lambda path: path.stem)
-def test_every_bundled_pipeline_admits_the_same_tickets(path: Path) -> None:
+@pytest.mark.parametrize("name", ["full", "review_only", "release"])
+def test_every_pipeline_for_tickets_admits_the_same_tickets(name: str) -> None:
+    path = Path(f"config/pipelines/{name}.toml")
     pipeline = parse_pipeline(path.read_text(encoding="utf-8"), str(path))
     assert TicketFiltered(accept=("CLEAN", "REDACTED", "LOCAL_BYPASS")) in pipeline.stage("TICKET_INTAKE").guards
 
