@@ -6,7 +6,7 @@ look at each child that may have ended before it started.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from orchestrator.core.events.child_events import ChildEnded, ChildrenSubmitted
 from orchestrator.core.events.commands import CancelChildren, FollowChildren, JoinParent, SubmitChildren
 from orchestrator.core.events.events import BranchDelivered, CancelRequested, Event, TaskSubmitted
 from orchestrator.core.events.publish_events import BranchReplayed
-from orchestrator.core.task.children import MOST_CHILDREN, ChildDraft
+from orchestrator.core.task.children import MOST_CHILDREN, Child, ChildDraft
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import SubmissionRefused, TaskFactory
@@ -30,6 +30,8 @@ from orchestrator.workspaces.outbox import read_text
 from orchestrator.workspaces.parent_branch import ParentBranch
 from orchestrator.workspaces.workspace import Workspace
 
+AT_ONCE = 25
+"""How many children are submitted together."""
 LARGEST_PLAN = 2 * 1024 * 1024
 """Bytes."""
 
@@ -49,24 +51,57 @@ class ChildTasks:
     _joining: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     async def submit(self, parent: Task, command: SubmitChildren) -> None:
-        """Make these children tasks, except those that are. Raises SubmissionRefused and OSError."""
+        """Make these children tasks, except those that are. Raises SubmissionRefused, NotCommitted and OSError.
+
+        While some are being accepted, the files of the next ones are written.
+        """
         await asyncio.to_thread(ParentBranch(self.workspace, parent.id).begin)
         drafts = await asyncio.to_thread(self._drafts, parent, command.plan)
-        stage = self.pipeline_of(parent).stage(parent.stage)
-        for child in command.children:
+        accepted: list[tuple[Task, asyncio.Future[Task]]] = []
+        for first in range(0, len(command.children), AT_ONCE):
+            some = command.children[first : first + AT_ONCE]
+            made = await asyncio.to_thread(self._make, parent, command.plan, some, drafts)
+            if not await self._all_accepted(accepted):
+                await asyncio.to_thread(self._delete, made)
+                return
+            accepted = [(task, self.inbox.send(task.id, self._submission(task, parent))) for task in made]
+        if await self._all_accepted(accepted):
+            made_now = tuple(child.task for child in command.children)
+            self.inbox.post(parent.id, ChildrenSubmitted(at=self.clock(), tasks=made_now))
+
+    def _make(self, parent: Task, plan: str, children: Sequence[Child], drafts: Mapping[str, ChildDraft]) -> list[Task]:
+        """Return these children as tasks, with their folders written, except those that are tasks. Blocks."""
+        stage, factory, made = self.pipeline_of(parent).stage(parent.stage), self.factory(), list[Task]()
+        for child in children:
             if self._is_task(child.task):
                 continue
             draft = drafts.get(child.plan.key)
             if draft is None:
-                raise SubmissionRefused(f"{parent.display_path(command.plan)} no longer names {child.plan.key}")
-            task = await asyncio.to_thread(self.factory().create_child, parent, stage, child, draft, self.clock())
-            try:
-                await self.inbox.submit(TaskSubmitted(at=self.clock(), task=task, by=parent.id))
-            except NoSuchTask:  # the parent ended, or was moved on, meanwhile
-                await asyncio.to_thread(self.files.delete, task.id)
-                return
-        made = tuple(child.task for child in command.children)
-        self.inbox.post(parent.id, ChildrenSubmitted(at=self.clock(), tasks=made))
+                raise SubmissionRefused(f"{parent.display_path(plan)} no longer names {child.plan.key}")
+            made.append(factory.create_child(parent, stage, child, draft, self.clock()))
+        return made
+
+    def _submission(self, task: Task, parent: Task) -> TaskSubmitted:
+        return TaskSubmitted(at=self.clock(), task=task, by=parent.id)
+
+    async def _all_accepted(self, sent: Sequence[tuple[Task, asyncio.Future[Task]]]) -> bool:
+        """Return whether all these children are tasks now, and not their parent ended or was moved on meanwhile.
+
+        Raises what refused one of them.
+        """
+        answers = await asyncio.gather(*(answer for _, answer in sent), return_exceptions=True)
+        refused = [task for (task, _), answer in zip(sent, answers, strict=True) if isinstance(answer, NoSuchTask)]
+        await asyncio.to_thread(self._delete, refused)
+        self._looked_at.update(answer.id for answer in answers if isinstance(answer, Task))
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, NoSuchTask):
+                raise answer
+        return not refused
+
+    def _delete(self, tasks: Sequence[Task]) -> None:
+        """Delete the folders of children that have not become tasks. Blocks."""
+        for task in tasks:
+            self.files.delete(task.id)
 
     async def follow(self, parent: Task, command: FollowChildren) -> None:
         """Report the children that ended before they were first looked at; `on_decision` reports the others."""

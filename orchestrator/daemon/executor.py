@@ -34,6 +34,7 @@ from orchestrator.supervisor.inbox import Inbox
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.evaluation.gates import Gates
 from orchestrator.workspaces.parent_branch import ParentBranch
+from orchestrator.workspaces.plain_folder import bring_back
 from orchestrator.workspaces.workspace import Workspace
 
 log = structlog.get_logger()
@@ -276,6 +277,9 @@ class CommandExecutor:
     def _deliver_now(self, task: Task, command: do.DeliverBranch) -> str:
         workspace = self._with.workspace
         self._with.gates.refuse_leaks(task, command.commit)
-        delivered = workspace.deliver(task.id, Path(task.source.repo), command.branch, command.commit)
+        source = task.source
+        delivered = workspace.deliver(task.id, Path(source.repo), command.branch, command.commit)
+        if source.plain_folder:
+            bring_back(Path(source.repo), Path(source.plain_folder), source.base_commit, command.commit)
         workspace.discard(task.id)
         return delivered.branch

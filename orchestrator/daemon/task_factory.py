@@ -46,6 +46,7 @@ from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
 from orchestrator.workspaces.new_repository import repository_in
+from orchestrator.workspaces.plain_folder import snapshot
 from orchestrator.workspaces.repository import inspect_repository, require_writable
 
 LONGEST_TITLE = 200
@@ -69,6 +70,7 @@ class Submission:
 
     `text` is a ticket, or the name of one on a tracker. A field that is None is taken from the ticket, or else from the
     settings. `usd` is a cost limit; a draft waits until it is submitted; `again` allows a second task of the ticket.
+    With `no_git` the `repo` is a folder without a repository, to which the result is brought back.
     `retry_of` is the failed task that the new one repeats. `files` come with it, by the names that the pipeline's
     family knows; `keys` are the ticket keys of the tasks of its repository.
     """
@@ -90,6 +92,7 @@ class Submission:
     usd: float | None = None
     draft: bool = False
     again: bool = False
+    no_git: bool = False
     retry_of: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
@@ -140,7 +143,8 @@ class TaskFactory:
         task = self._named(made, draft.id, draft.ticket.key)
         task = replace(task, timing=draft.timing, policy=replace(task.policy, caps=draft.policy.caps))
         self.files.write(task.id, CHANGED_PIPELINE_FILE, made.pipeline.text.encode())
-        self._write_ticket(task, made.taken)
+        for name, content in _ticket_files(task, made.taken).items():
+            self.files.write(task.id, name, content)
         self._write_given(task, made.files)
         return task
 
@@ -155,6 +159,11 @@ class TaskFactory:
         given = submission.type or requirement.type
         pipeline = self._pipeline(submission.pipeline, given or TicketType.FEATURE)
         taken = self._redacted(replace(requirement, title=title_of(submission.title, requirement), type=given))
+        if submission.no_git:
+            repo = snapshot(submission.repo, self.settings.data_dir / "folders")
+            made = self._assemble(replace(submission, repo=repo), taken, requirement, pipeline, now)
+            source = replace(made.task.source, plain_folder=str(submission.repo))
+            return made._replace(task=replace(made.task, source=source))
         with repository_in(submission.repo) if pipeline.new_repository else nullcontext():
             return self._assemble(submission, taken, requirement, pipeline, now)
 
@@ -326,19 +335,12 @@ class TaskFactory:
 
     def _write_files(self, task: Task, taken: RedactedTicket, pipeline: Pipeline) -> None:
         """Write what the task starts from: its ticket, whole and in parts, and its pipeline."""
-        self._write_ticket(task, taken)
-        self.files.write(task.id, PIPELINE_FILE, pipeline.text.encode())
+        self.files.write_first(task.id, {**_ticket_files(task, taken), PIPELINE_FILE: pipeline.text.encode()})
 
     def _write_given(self, task: Task, files: Mapping[str, str]) -> None:
         """Write the files that a submission brought, or that the family composed, secrets masked."""
         for name, text in files.items():
             self.files.write(task.id, name, mask_document(text, self.redactor.masked).encode())
-
-    def _write_ticket(self, task: Task, taken: RedactedTicket) -> None:
-        requirement = taken.requirement
-        parts = document(parse_template(requirement.text, task.title, requirement.type), task.title)
-        self.files.write(task.id, TICKET_FILE, _json(ticket_document(task, taken)))
-        self.files.write(task.id, PARSED_FILE, _json(parts))
 
 
 class _Made(NamedTuple):
@@ -348,6 +350,13 @@ class _Made(NamedTuple):
     taken: RedactedTicket
     pipeline: Pipeline
     files: Mapping[str, str]
+
+
+def _ticket_files(task: Task, taken: RedactedTicket) -> Mapping[str, bytes]:
+    """Return the files of a ticket: whole and in parts."""
+    requirement = taken.requirement
+    parts = document(parse_template(requirement.text, task.title, requirement.type), task.title)
+    return {TICKET_FILE: _json(ticket_document(task, taken)), PARSED_FILE: _json(parts)}
 
 
 def _ticket_key(submission: Submission, requirement: Requirement) -> str | None:

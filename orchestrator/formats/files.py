@@ -27,10 +27,11 @@ _TOP_SEAL = f',\n  "{_TOP_SEAL_KEY}": "'.encode()
 _END = b'"\n}\n'
 
 
-def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> os.stat_result:
+def write_atomically(path: Path, content: bytes, *, durable: bool = True, sync_name: bool = True) -> os.stat_result:
     """Replace a file's content by rename, readable by its owner only; `durable` waits for the disk. Raises OSError.
 
-    Return what the written file's inode says: after the rename, another program's file may already be at the path.
+    Without `sync_name` the caller syncs the folder later, so that the file's name is durable too. Return what the
+    written file's inode says: after the rename, another program's file may already be at the path.
     """
     partial = path.with_name(f".{path.name}.partial")
     try:
@@ -45,7 +46,7 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> os.
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
-    if durable:
+    if durable and sync_name:
         sync_folder(path.parent)
     return written
 

@@ -9,7 +9,7 @@ nothing.
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -79,6 +79,9 @@ class TaskFiles(Protocol):
     def write(self, task_id: str, name: str, content: bytes) -> None:
         """Replace a file atomically and wait for the disk; raises FileNotFoundError if the task has no folder."""
 
+    def write_first(self, task_id: str, contents: Mapping[str, bytes]) -> None:
+        """Write the first files of a new task and wait for the disk; its first commit makes their names last."""
+
     def path_of(self, task_id: str, name: str = "") -> Path:
         """Return the path of a file, or of the whole folder, for a process that is to use it or a person."""
 
@@ -139,6 +142,10 @@ class FolderTaskFiles:
         for parent in reversed(path.relative_to(folder).parents[:-1]):
             (folder / parent).mkdir(mode=0o700, exist_ok=True)
         write_atomically(path, content)
+
+    def write_first(self, task_id: str, contents: Mapping[str, bytes]) -> None:
+        for name, content in contents.items():
+            write_atomically(self.path_of(task_id, name), content, sync_name=False)
 
     def path_of(self, task_id: str, name: str = "") -> Path:
         within = PurePosixPath(name)

@@ -79,7 +79,9 @@ def open_repository(path: Path) -> tuple[Git, bool]:
     except GitError as error:
         if "not a git repository" not in error.stderr:
             raise RepositoryError(path, f"cannot be read by git ({error.stderr})", "correct that first") from error
-        raise RepositoryError(path, "is not a git repository", "run `git init` and commit there first") from error
+        raise RepositoryError(
+            path, "is not a git repository", "run `git init` and commit there first, or submit it with --no-git"
+        ) from error
     bare, inside, shallow = (word == "true" for word in kind.split())
     if inside and not bare:
         raise RepositoryError(path, "is the inside of a repository", "give the folder that holds it")

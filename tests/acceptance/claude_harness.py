@@ -15,7 +15,7 @@ from uuid import uuid4
 import orjson
 import psutil
 
-from orchestrator.cli.demo.environment import REPOSITORY, TICKET
+from orchestrator.cli.demo.scripts.job import REPOSITORY, TICKET
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.task import TaskStatus

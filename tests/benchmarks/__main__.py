@@ -12,7 +12,19 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-NAMES = ("stream", "store", "holder", "reaction", "daemon", "freezing", "redact", "operations", "simulation", "crowd")
+NAMES = (
+    "stream",
+    "store",
+    "holder",
+    "reaction",
+    "daemon",
+    "freezing",
+    "redact",
+    "operations",
+    "simulation",
+    "crowd",
+    "family",
+)
 _GOAL = re.compile(r"([≤≥])\s*([\d.]+)")
 _ASIDE = re.compile(r"\([^)]*\)")
 _FIGURE = re.compile(r"-?\d[\d,]*(?:\.\d+)?")

@@ -28,7 +28,7 @@ LOOK_EVERY = 1.0
 """Seconds between two looks of `--wait`."""
 EMPTY: tuple[object, ...] = (None, "", (), {})
 """What options are that were not given."""
-NOT_OF_A_DRAFT = {"repo", "ticket", "again", "budget"}
+NOT_OF_A_DRAFT = {"repo", "ticket", "again", "no_git", "budget"}
 """Options that a draft keeps as it was created; `orchestrator budget` changes its caps."""
 
 
@@ -114,6 +114,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     auto_merge: Merge = None,
     budget: Annotated[float | None, typer.Option(metavar="USD", help="What it may cost at most.", min=0.01)] = None,
     again: Annotated[bool, typer.Option("--again", help="Even if the ticket has an active task here.")] = False,
+    no_git: Annotated[bool, typer.Option("--no-git", help="The folder has no repository, and gets none.")] = False,
     draft: Annotated[bool, typer.Option("--draft", help="Keep it as a draft; --task submits it.")] = False,
     task: Draft = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the task to its end.")] = False,
@@ -143,6 +144,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "auto_merge": auto_merge,
         "usd": budget,
         "again": again,
+        "no_git": no_git,
         "draft": draft,
     }
     if task is not None:

@@ -108,18 +108,8 @@ def say_nothing(task: Task, stage: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a callback may say beyond the task: the task whose child it is, if any, the files of the work as it stands,
-    and the last note of the task's agent.
-    """
-
-    parent: Task | None
-    files: Files
-    note: str = ""
-
-
-CallbackComposer = Callable[[Task, Surroundings], tuple[Callback, ...]]
+CallbackComposer = Callable[[Task, Files, str], tuple[Callback, ...]]
+"""Composes callbacks of a task from its files and the last note of its agent."""
 
 
 def record_nothing(task: Task, stage: str, files: Files, at: datetime) -> Records:

@@ -86,6 +86,8 @@ class SharedBudget:
 
 def shared_budgets(tasks: Sequence[Task], unheard: Mapping[str, Spending]) -> Mapping[str, tuple[SharedBudget, ...]]:
     """Return the budgets that bound each live task besides its own, by its id; only tasks with one are named."""
+    if not any(task.children and task.policy.caps != NO_CAPS for task in tasks):
+        return {}
     by_id = {task.id: task for task in tasks if task.parent is not None or task.children}
     members: dict[str, list[Task]] = {}
     for task in by_id.values():

@@ -7,7 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from orchestrator.core.events.callback import Callback, CallbackKind
-from orchestrator.core.family.family import Surroundings
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
@@ -61,9 +60,8 @@ class CallbackSources:
         compose = self.pipeline_of(task).family.callbacks
         if compose is None:
             return ()
-        parent = None if task.parent is None else self.load(task.parent)
         files = TreeFiles(self.workspace.git_of(task.id), task.source.commit, Path(task.folder))
-        return compose(task, Surroundings(parent=parent, files=files, note=self.note_of(task)))
+        return compose(task, files, self.note_of(task))
 
     def destination(self, task: Task, kind: CallbackKind) -> Destination | None:
         """Return where a task's callbacks go. Raises ValueError, OrchestratorError and OSError."""

@@ -88,7 +88,8 @@ class SubmissionService:
                 [
                     one.ticket if isinstance(one, TaskSummary) else one.ticket.key
                     for one in await self.index.all_tasks()
-                    if Path(one.repo if isinstance(one, TaskSummary) else one.source.repo) == submission.repo
+                    if Path(one.repo if isinstance(one, TaskSummary) else one.source.plain_folder or one.source.repo)
+                    == submission.repo
                 ]
             )
 
@@ -259,7 +260,8 @@ def _submission_of(task: Task) -> Submission:
     policy = task.policy
     return Submission(
         text="",
-        repo=Path(task.source.repo),
+        repo=Path(task.source.plain_folder or task.source.repo),
+        no_git=bool(task.source.plain_folder),
         title=task.title,
         pipeline=task.pipeline,
         type=task.ticket.type,

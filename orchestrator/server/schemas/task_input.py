@@ -37,6 +37,7 @@ class SubmissionBody(View):
 
     Where pipeline, type, priority or autonomy are left out, the ticket decides; on_blocked then follows from the
     autonomy, auto_merge from the settings. `at` has a time zone; `again` allows a second task of a live ticket.
+    With `no_git` the folder `repo` has no repository, and the result is brought back to it.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -58,6 +59,7 @@ class SubmissionBody(View):
     usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     draft: bool = False
     again: bool = False
+    no_git: bool = False
 
 
 class ImportBody(View):

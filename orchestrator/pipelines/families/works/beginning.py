@@ -47,8 +47,12 @@ def earlier_files(work: str, files: Files) -> Mapping[str, str]:
     """Return the files that a work continues from, by name. Raises ValueError, with words for the submitter."""
     folder = folder_of(work)
     present = [path.removeprefix(f"{folder}/") for path in files.names(folder)]
-    texts = {name: files.committed(f"{folder}/{name}") for name in present if _continues(name)}
-    found = {name: text for name, text in texts.items() if text is not None}
+    found = {
+        name: text
+        for name in present
+        if name in (REQUIREMENT, PLAN) or task_of_file(name)
+        if (text := files.committed(f"{folder}/{name}")) is not None
+    }
     if REQUIREMENT not in found and PLAN not in found:
         raise ValueError(
             f"{folder} has neither {REQUIREMENT} nor {PLAN} in the commit that the task would start from; "
@@ -56,18 +60,14 @@ def earlier_files(work: str, files: Files) -> Mapping[str, str]:
         )
     if PLAN not in found:
         return found
-    done = sorted(key for name in present if (key := _done_by(name, f"{folder}/{name}", files)))
-    tasks = {task: read_task(text, task) for name, text in found.items() if (task := task_of_file(name))}
+    done = sorted(filter(None, (_done_by(name, f"{folder}/{name}", files) for name in present)))
+    tasks = {key: read_task(text, key) for name, text in found.items() if (key := task_of_file(name))}
     planned = joined(read_plan(found[PLAN]), tasks)
     if not planned:
         raise ValueError(f"{folder}/{PLAN} names no task, and there is no TASK-NN.md beside it")
     if all(task.id in done for task in planned):
         raise ValueError(f"every task of {work} is done: {', '.join(done)}; submit a new work instead")
     return {**found, RESUMED: json.dumps({"tasks": [task.id for task in planned], "done": done})}
-
-
-def _continues(name: str) -> bool:
-    return name in (REQUIREMENT, PLAN) or task_of_file(name) is not None
 
 
 def _done_by(name: str, path: str, files: Files) -> str:

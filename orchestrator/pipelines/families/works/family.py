@@ -4,6 +4,7 @@ from types import MappingProxyType
 
 from orchestrator.core.family.family import Family
 from orchestrator.pipelines.families.works.beginning import begin
+from orchestrator.pipelines.families.works.callbacks import compose_callbacks
 from orchestrator.pipelines.families.works.dispatching import brief, prepare
 from orchestrator.pipelines.families.works.documents.names import PLAN, REQUIREMENT
 from orchestrator.pipelines.families.works.guards import CommitSubject, PlannedIfSmall, ProgressCompleted, WorkIsSmall
@@ -29,4 +30,5 @@ WORKS = Family(
     prepare=prepare,
     brief=brief,
     records=records,
+    callbacks=compose_callbacks,
 )

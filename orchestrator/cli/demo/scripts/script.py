@@ -1,0 +1,105 @@
+"""The script of a pipeline: what the agent of each of its stages does, derived from what the stages declare.
+
+A stage of which a family knows more has the family's own words; for all others files are made that fit its guards.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from orchestrator.cli.demo.scripts.job import CODE, WORDS
+from orchestrator.cli.demo.scripts.works import work_turns
+from orchestrator.core.guards.files import FileMinChars, FileSays, FilesMinChars, GlobCount, HeadingCount, JsonNonempty
+from orchestrator.core.task.pipeline import Pipeline, Stage
+from orchestrator.formats.codec import Json, JsonObject
+
+Turn = list[JsonObject]
+"""Objects of actions, done in their order."""
+Turns = Mapping[str, Turn]
+"""What is done in each stage, by its name, or by `STAGE of KEY` for one child alone."""
+
+REPEATED = 8
+"""How often a stage may be visited."""
+PARAGRAPH = (
+    "textkit turns a title into a part of a web address: words in small letters, joined by single hyphens, with "
+    "nothing at the edges. Whoever writes a page names it once, and its address follows from that name. "
+)
+PASSED = (
+    '=== VERIFICATION_RESULT ===\n{"criteria": [{"id": "C1", "status": "passed", "details": "It was run and read."}]}'
+)
+FAMILIES: Mapping[str, Callable[[Pipeline], Turns]] = {"works": work_turns}
+"""The families whose files have formats of their own."""
+OWN_WORK = ("tickets",)
+"""The families whose stages the scripted agent knows by itself."""
+
+
+def script_of(pipeline: Pipeline, declared: Mapping[str, Pipeline]) -> dict[str, list[Turn]]:
+    """Return the scenario for a pipeline and for those of its children."""
+    turns: dict[str, Turn] = {}
+    for one in _with_children(pipeline, declared):
+        if one.family.name not in OWN_WORK:
+            turns |= {stage.name: _turn(stage) for stage in one.stages.values() if stage.role}
+            turns |= FAMILIES.get(one.family.name, _no_turns)(one)
+    return {stage: [turn] * REPEATED for stage, turn in turns.items()}
+
+
+def _with_children(pipeline: Pipeline, declared: Mapping[str, Pipeline]) -> Iterator[Pipeline]:
+    yield pipeline
+    names = dict.fromkeys(name for stage in pipeline.stages.values() for name in stage.child_pipelines)
+    for name in names:
+        yield from _with_children(declared[name], declared)
+
+
+def _no_turns(pipeline: Pipeline) -> Turns:
+    del pipeline
+    return {}
+
+
+def _turn(stage: Stage) -> Turn:
+    """Return a turn that leaves what the stage asks for, and commits if its agent may."""
+    if stage.work.verifies:
+        return [{"answer": PASSED}] if stage.answer else [{"leave": {stage.artifacts[0]: PASSED}}]
+    left: JsonObject = {name: _text(stage, name) for name in _names(stage) if name != stage.answer}
+    turn: Turn = [{"leave": left}]
+    if stage.commits or stage.work.commits:
+        turn += [{"leave": {**CODE, **WORDS}}, {"commit": "Add slugify to textkit"}]
+    return [*turn, {"answer": _text(stage, stage.answer) if stage.answer else "Done."}]
+
+
+def _names(stage: Stage) -> list[str]:
+    """Return the files to leave: those that guards name, and one for each pattern that no guard's file fits."""
+    patterns = (*stage.artifacts, *stage.documents)
+    named = [getattr(guard, key) for guard in stage.guards for key in guard.file_keys]
+    found = [name for name in dict.fromkeys(named) if "*" not in name and any(_fits(name, one) for one in patterns)]
+    for pattern in patterns:
+        counts = (one.at_least for one in stage.guards if isinstance(one, GlobCount) and one.pattern == pattern)
+        there, wanted = sum(_fits(name, pattern) for name in found), max(counts, default=1)
+        found += [pattern.replace("*", f"{number:02}_part") for number in range(there + 1, wanted + 1)]
+    return [name if "/" in name or name not in stage.documents else f"./{name}" for name in found]
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return name.count("/") == pattern.count("/") and fnmatchcase(name, pattern)
+
+
+def _text(stage: Stage, name: str) -> str:
+    """Return a text for which the guards hold that ask for a file of this name."""
+    lines, least, keys = [f"# {name.rpartition('/')[2].partition('.')[0]}", ""], 1, list[str]()
+    for guard in stage.guards:
+        match guard:
+            case FileMinChars() if guard.file == name:
+                least = max(least, guard.more_than + 1)
+            case FilesMinChars() if _fits(name, guard.pattern):
+                least = max(least, guard.more_than + 1)
+            case HeadingCount() if guard.file == name:
+                lines += [f"{guard.prefix} {number}" for number in range(1, guard.at_least + 1)]
+            case FileSays() if guard.file == name:
+                lines.append(guard.text)
+            case JsonNonempty() if guard.file == name:
+                keys.append(guard.any_of[0])
+            case _:
+                continue
+    if keys or name.endswith(".json"):
+        document: dict[str, Json] = {key: [PARAGRAPH] for key in keys or ("notes",)}
+        return str(document).replace("'", '"')
+    lines += [PARAGRAPH] * (2 + least // len(PARAGRAPH))
+    return "\n".join(lines) + "\n"
