@@ -10,6 +10,7 @@ import pytest
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.families.works.documents.names import Mode
 from orchestrator.pipelines.families.works.documents.overview import TaskState, read_overview
+from orchestrator.pipelines.families.works.documents.requirement import read_requirement
 from orchestrator.pipelines.families.works.documents.work_list import WorkStatus, read_work_list
 from tests.acceptance.harness import DaemonHarness, Json
 from tests.acceptance.works_harness import built, committed, planned, requirement, scenario, verified
@@ -83,7 +84,13 @@ def test_a_large_work_is_divided_and_each_task_comes_home_as_one_commit(tmp_path
         assert [(row.task, row.state) for row in overview.tasks] == [(key, TaskState.DONE) for key in DIAMOND]
         commits = git(harness.repo, "log", "--format=%H", harness.state(task)["branch"])
         assert all(row.commit in commits for row in overview.tasks)
-        assert "_COMMIT_TASK-03" in shown(harness, task, "works/WORK-01/work_WORK-01.log")
+        assert all(row.duration for row in overview.tasks)
+        log = shown(harness, task, "works/WORK-01/work_WORK-01.log")
+        assert [log.count(f"_{word}_TASK-") for word in ("DISPATCH", "BUILD", "VERIFY", "COMMIT")] == [4] * 4
+        assert log.count("_INIT_") == 1
+        assert (harness.folder(task) / "records/PROGRESS.md").exists()
+        request = read_requirement(shown(harness, task, "works/WORK-01/Requirement.md")).request
+        assert request == "[WORK] Write files. Proceed automatically."
 
 
 def test_a_failed_verification_goes_back_to_the_builder_and_one_commit_comes_home(tmp_path: Path) -> None:
