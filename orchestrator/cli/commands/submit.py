@@ -93,7 +93,7 @@ Auto = Annotated[
 OnFailure = Annotated[
     OnBlocked | None,
     typer.Option(
-        help="When every evaluation failed: halt, or one last pass with less scope; default: halt if it may ask."
+        help="When every try is used up: halt, one last pass with less scope, or fail; default: halt if it may ask."
     ),
 ]
 Merge = Annotated[
