@@ -13,7 +13,7 @@ from orchestrator.pipelines.families.works.documents.overview import TaskState, 
 from orchestrator.pipelines.families.works.documents.requirement import read_requirement
 from orchestrator.pipelines.families.works.documents.work_list import WorkStatus, read_work_list
 from tests.acceptance.harness import DaemonHarness, Json
-from tests.acceptance.works_harness import built, committed, planned, requirement, scenario, verified
+from tests.acceptance.works_harness import built, committed, left, planned, requirement, scenario, verified
 from tests.documents import ROOT
 from tests.fakes.repositories import commit, git
 
@@ -252,6 +252,23 @@ def test_a_work_in_a_folder_without_git_leaves_its_files_there(tmp_path: Path, n
         assert row.status is WorkStatus.DONE
         assert (folder / f"works/{work}/TASK-00_result.md").exists()
         assert not (folder / ".git").exists()
+
+
+def test_a_work_whose_result_fails_its_checks_is_planned_again_and_what_is_done_stays_done(tmp_path: Path) -> None:
+    both = {"TASK-00": (), "TASK-01": ("TASK-00",)}
+    plans = [left(planned(ONE, Mode.PIPELINE)), left(planned(both, Mode.FULL))]
+    scene = scenario({"Requirement.md": requirement(demands=3)}, PLANNING=plans)
+    late = "test ! -f works/WORK-01/PROGRESS.md || test -f TASK-01.txt"
+    with DaemonHarness(tmp_path, scenario=scene) as harness:
+        task = harness.submit(TEXT, pipeline="work-full", checks={"late": late})
+        harness.wait_for_end(task)
+        assert harness.state(task)["budgets"]["replans"]["used"] == 1
+        assert [one for one in harness.subjects(task) if one.startswith("feat")] == [
+            "feat(TASK-00): write a file",
+            "feat(TASK-01): write a file",
+        ]
+        overview = read_overview(shown(harness, task, "works/WORK-01/PROGRESS.md"))
+        assert [(row.task, row.state) for row in overview.tasks] == [(key, TaskState.DONE) for key in both]
 
 
 def test_what_cannot_be_a_work_is_refused_with_a_way_on(tmp_path: Path) -> None:

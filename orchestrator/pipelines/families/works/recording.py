@@ -54,9 +54,10 @@ def _beginning(task: Task, plan: Plan, files: Files, at: datetime) -> Records:
     for name in (REQUIREMENT, PLAN, *(f"{child.plan.key}.md" for child in task.children)):
         if (text := files.artifact(name)) is not None:
             found[f"{folder}/{name}"] = with_request(text, _request(files)) if name == REQUIREMENT else text
+    present = set(files.names(folder))
     for child in task.children:
         path = f"{folder}/{child.plan.key}_progress.md"
-        if files.committed(path) is None:
+        if path not in present:
             found[path] = write_progress(Progress(task=child.plan.key))
     listed = files.committed(WORK_LIST) or ""
     title = plan.title or task.title
