@@ -61,7 +61,7 @@ def _turn(stage: Stage) -> Turn:
     left: JsonObject = {name: _text(stage, name) for name in _names(stage) if name != stage.answer}
     turn: Turn = [{"leave": left}]
     if stage.commits or stage.work.commits:
-        turn += [{"leave": {**CODE, **WORDS}}, {"commit": "Add slugify to textkit"}]
+        turn = [{"leave": {**CODE, **WORDS, **left}}, {"commit": "Add slugify to textkit"}]
     return [*turn, {"answer": _text(stage, stage.answer) if stage.answer else "Done."}]
 
 
@@ -96,8 +96,8 @@ def _text(stage: Stage, name: str) -> str:
                 lines.append(guard.text)
             case JsonNonempty() if guard.file == name:
                 keys.append(guard.any_of[0])
-            case _:
-                continue
+            case _:  # a guard of the family's own shows what it looks for
+                lines += [word for path, facts in guard.sample_files().items() if path == name for word in facts.found]
     if keys or name.endswith(".json"):
         document: dict[str, Json] = {key: [PARAGRAPH] for key in keys or ("notes",)}
         return str(document).replace("'", '"')
