@@ -19,7 +19,7 @@ from orchestrator.clock import not_before
 from orchestrator.core.decide.work.following import task_of
 from orchestrator.core.family.family import Begun, Submitted
 from orchestrator.core.task.checks import Check, Evaluation
-from orchestrator.core.task.children import Child
+from orchestrator.core.task.children import Child, ChildDraft
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import Priority, Schedule, Source, Task, TaskStatus, Timing
@@ -38,6 +38,7 @@ from orchestrator.integrations.tickets.text.redaction import (
 from orchestrator.integrations.tickets.text.template import document, parse_template, variant_of
 from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.pipelines.accepted import CHANGED_PIPELINE_FILE, PIPELINE_FILE, accepted_pipeline, digest_of
+from orchestrator.redaction.documents import mask_document
 from orchestrator.redaction.rules import Redactor
 from orchestrator.settings import Settings
 from orchestrator.storage.quarantine import quarantine
@@ -230,14 +231,14 @@ class TaskFactory:
             source=replace(made.task.source, branch=branch),
         )
 
-    def create_child(self, parent: Task, stage: Stage, child: Child, text: str, now: datetime) -> Task:
-        """Return the task of a child with this text, with its folder written. It has its parent's checks. Blocks.
+    def create_child(self, parent: Task, stage: Stage, child: Child, draft: ChildDraft, now: datetime) -> Task:
+        """Return the task of a child as its draft says, with its folder written and with its parent's checks. Blocks.
 
         Raises SubmissionRefused, and what the preflight raises.
         """
         made, kind = task_of(parent, stage, child, now), parent.ticket.type
         pipeline = self._pipeline(made.pipeline, kind)
-        taken = self._redacted(Requirement(title=child.plan.title, text=text, type=kind))
+        taken = self._redacted(Requirement(title=child.plan.title, text=draft.text, type=kind))
         if objection := self.objection(pipeline, made.evaluation.checks):
             raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
         key = made.ticket.key
@@ -252,6 +253,7 @@ class TaskFactory:
         with suppress(FileExistsError):  # a crash left it, before the task was one
             self.files.create(task.id)
         self._write_files(task, taken, pipeline)
+        self._write_given(task, draft.files)
         return task
 
     def _begun(self, pipeline: Pipeline, submission: Submission, requirement: Requirement, files: TreeFiles) -> Begun:
@@ -338,7 +340,7 @@ class TaskFactory:
     def _write_given(self, task: Task, files: Mapping[str, str]) -> None:
         """Write the files that a submission brought, or that the family composed, secrets masked."""
         for name, text in files.items():
-            self.files.write(task.id, name, self.redactor.masked(text).encode())
+            self.files.write(task.id, name, mask_document(text, self.redactor.masked).encode())
 
 
 class _Made(NamedTuple):
