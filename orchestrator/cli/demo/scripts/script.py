@@ -6,11 +6,14 @@ A stage of which a family knows more has the family's own words; for all others 
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
+from orchestrator.cli.demo.scripts.issues import issue_turns
 from orchestrator.cli.demo.scripts.job import CODE, REPOSITORY, WORDS
 from orchestrator.cli.demo.scripts.works import work_turns
 from orchestrator.core.guards.files import FilesMinChars, GlobCount
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.pipelines.definitions import Definitions
+from orchestrator.pipelines.role import Role
 
 Turn = list[JsonObject]
 """Objects of actions, done in their order."""
@@ -28,19 +31,19 @@ KNOWN = {name.removeprefix("./"): text for name, text in {**REPOSITORY, **CODE, 
 PASSED = (
     '=== VERIFICATION_RESULT ===\n{"criteria": [{"id": "C1", "status": "passed", "details": "It was run and read."}]}'
 )
-FAMILIES: Mapping[str, Callable[[Pipeline], Turns]] = {"works": work_turns}
+FAMILIES: Mapping[str, Callable[[Pipeline, Mapping[str, Role]], Turns]] = {"works": work_turns, "issues": issue_turns}
 """The families whose files have formats of their own."""
 OWN_WORK = ("tickets",)
 """The families whose stages the scripted agent knows by itself."""
 
 
-def script_of(pipeline: Pipeline, declared: Mapping[str, Pipeline]) -> dict[str, list[Turn]]:
+def script_of(pipeline: Pipeline, definitions: Definitions) -> dict[str, list[Turn]]:
     """Return the scenario for a pipeline and for those of its children."""
     turns: dict[str, Turn] = {}
-    for one in _with_children(pipeline, declared):
+    for one in _with_children(pipeline, definitions.pipelines):
         if one.family.name not in OWN_WORK:
             turns |= {stage.name: _turn(stage) for stage in one.stages.values() if stage.role}
-            turns |= FAMILIES.get(one.family.name, _no_turns)(one)
+            turns |= FAMILIES.get(one.family.name, _no_turns)(one, definitions.roles)
     return {stage: [turn] * REPEATED for stage, turn in turns.items()}
 
 
@@ -51,8 +54,8 @@ def _with_children(pipeline: Pipeline, declared: Mapping[str, Pipeline]) -> Iter
         yield from _with_children(declared[name], declared)
 
 
-def _no_turns(pipeline: Pipeline) -> Turns:
-    del pipeline
+def _no_turns(pipeline: Pipeline, roles: Mapping[str, Role]) -> Turns:
+    del pipeline, roles
     return {}
 
 
