@@ -152,7 +152,7 @@ def _must_be_folder(path: Path) -> None:
     except (OSError, ValueError) as error:
         raise RepositoryError(path, f"cannot be read ({error})", "let this user read it") from error
     if not exists:
-        raise RepositoryError(path, "does not exist", "check the path")
+        raise RepositoryError(path, "does not exist (DIRECTORY_NOT_FOUND)", "check the path")
     if not is_folder:
         raise RepositoryError(path, "is not a folder", "give the folder of the repository")
 

@@ -36,7 +36,7 @@ objects; null leaves a turn as it is. The stage's own work is done at "work", el
                                             worktree; in names and texts {ticket}, {parent},
                                             {key} and {head} are replaced: the keys of the ticket, of the parent's, of
                                             the child, and the newest commit
-    answer                  text            end the turn with this message, replaced likewise
+    answer                  text            print a message, replaced likewise; as the last action it is the result
     commit                  subject         commit everything; replaced likewise
     wait_for                path            wait until the file exists
     ignore_term             true            ignore SIGTERM from now on
@@ -241,7 +241,6 @@ class Agent:
         self._open_request = ""
         self._last_words = ""
         self.wishes: set[str] = set()
-        self.answer = ""
 
     def live(self) -> int:
         """Process turns until the host has no more; return the exit code."""
@@ -261,7 +260,6 @@ class Agent:
         self._calls_before = self._session.calls
         self.wishes.clear()
         self._last_words = "Done."
-        self.answer = ""
         if "silent" in (name for name, _ in actions):
             hang()
         self._state("running")
@@ -288,8 +286,6 @@ class Agent:
             ACTIONS[name][1](self, given)
         if "no_work" not in self.wishes:
             self.work()
-        if self.answer:
-            self.say(self.answer)
         self.result(subtype="success", result=self._last_words, terminal_reason="completed", stop_reason="end_turn")
 
     def work(self) -> None:
@@ -467,7 +463,7 @@ def _leave(agent: Agent, files: Json) -> None:
 
 def _answer(agent: Agent, text: str) -> None:
     agent.wishes.add("no_work")
-    agent.answer = agent.filled(text)
+    agent.say(agent.filled(text))
 
 
 def _wait_for(agent: Agent, path: str) -> None:

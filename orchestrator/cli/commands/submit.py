@@ -49,6 +49,15 @@ def _moment(text: str) -> datetime:
     return at
 
 
+def _of_mode(pipeline: str | None, mode: str | None) -> str | None:
+    """Return the name of a pipeline of that mode: their names begin with that of the pipeline that has modes."""
+    if mode is None:
+        return pipeline
+    if pipeline is None:
+        raise UsageError("--mode needs --pipeline: name the pipeline whose mode it is, for example --pipeline work")
+    return f"{pipeline}-{mode}"
+
+
 def _checks(texts: Sequence[str]) -> dict[str, str]:
     checks: dict[str, str] = {}
     for text in texts:
@@ -69,6 +78,10 @@ TicketText = Annotated[
     ),
 ]
 Pipeline = Annotated[str | None, typer.Option(metavar="NAME", help="The pipeline; default: by the type of the ticket.")]
+Mode = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The mode of the pipeline: --pipeline work --mode direct means work-direct."),
+]
 Type = Annotated[TicketType | None, typer.Option("--type", help="The type of work; default: what the ticket says.")]
 Who = Annotated[Priority | None, typer.Option(help="The priority; default: what the ticket says, else normal.")]
 Checks = Annotated[
@@ -111,6 +124,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     title: Annotated[str, typer.Option("--title", "-t", help="The title; default: the first line of the text.")] = "",
     repo: Annotated[Path, typer.Option("--repo", "-C", help="The git repository; default: the current one.")] = Path(),
     pipeline: Pipeline = None,
+    mode: Mode = None,
     type_: Type = None,
     ticket: Annotated[str | None, typer.Option(metavar="KEY", help="The ticket's key, such as ABC-123.")] = None,
     base: Annotated[str | None, typer.Option(metavar="BRANCH", help="The branch to start from; default: HEAD.")] = None,
@@ -147,7 +161,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "text": _ticket(text, file) if task is None or text or file else None,
         "repo": repo.expanduser().absolute(),
         "title": title,
-        "pipeline": pipeline,
+        "pipeline": _of_mode(pipeline, mode),
         "type": type_,
         "ticket": ticket,
         "base": base,

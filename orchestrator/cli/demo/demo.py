@@ -45,6 +45,13 @@ WORK_SECONDS = {False: 90.0, True: 1800.0}
 FROZEN_SECONDS = 1.5
 """How long the paused agent is watched."""
 BUNDLED = Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))
+LEFT = {
+    "summary.md": "",
+    "review-report.md": "",
+    "test-report.md": " (and one for each evaluation before it)",
+    "journal.jsonl": " (every decision)",
+}
+"""Files of a task that are worth a look."""
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -281,17 +288,19 @@ class Story:
 
 def print_ending(printer: Printer, environment: DemoEnvironment, task: TaskView) -> None:
     """Print what was built and where to look at it."""
-    span, folder = f"main..{task.branch}", Path(task.folder)
+    folder, log = Path(task.folder), f"git -C {environment.repository} log -p main..{task.branch}"
+    is_built = bool(environment.git("branch", "--list", task.branch))
+    built = f"Built in {printer.elapsed():.0f} s: the branch {task.branch} of {environment.repository}"
     printer.blank()
-    printer.heading(f"Built in {printer.elapsed():.0f} s: the branch {task.branch} of {environment.repository}")
-    commits = environment.git("log", "--reverse", "--format=%h %s", span).splitlines()
-    printer.lines(*commits, environment.git("diff", "--shortstat", f"main...{task.branch}").strip())
+    printer.heading(built if is_built else f"Done in {printer.elapsed():.0f} s")
+    if is_built:
+        commits = environment.git("log", "--reverse", "--format=%h %s", f"main..{task.branch}").splitlines()
+        printer.lines(*commits, environment.git("diff", "--shortstat", f"main...{task.branch}").strip())
     printer.heading("Look at the result")
+    found = {name: f"{folder / name}{note}" for name, note in LEFT.items() if (folder / name).exists()}
     printer.lines(
-        f"{folder / 'summary.md'}",
-        f"{folder / 'test-report.md'} (and test-report-1.md, of the evaluation that failed)",
-        f"{folder / 'journal.jsonl'} (every decision)",
-        f"git -C {environment.repository} log -p {span}",
+        *found.values(),
+        *([log] if is_built else []),
         f"orchestrator --config {environment.config} serve   (and in another terminal:)",
         f"orchestrator --config {environment.config} show {task.id}   (or why, logs, checkpoints list)",
     )
