@@ -16,7 +16,7 @@ from orchestrator.core.events.child_events import ChildEnded, ChildrenSubmitted
 from orchestrator.core.events.commands import CancelChildren, FollowChildren, JoinParent, SubmitChildren
 from orchestrator.core.events.events import BranchDelivered, CancelRequested, Event, TaskSubmitted
 from orchestrator.core.events.publish_events import BranchReplayed
-from orchestrator.core.task.children import MOST_CHILDREN, Child
+from orchestrator.core.task.children import MOST_CHILDREN, Child, ChildDraft
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.task_factory import SubmissionRefused, TaskFactory
@@ -56,11 +56,11 @@ class ChildTasks:
         While some are being accepted, the files of the next ones are written.
         """
         await asyncio.to_thread(ParentBranch(self.workspace, parent.id).begin)
-        texts = await asyncio.to_thread(self._texts, parent, command.plan)
+        drafts = await asyncio.to_thread(self._drafts, parent, command.plan)
         accepted: list[tuple[Task, asyncio.Future[Task]]] = []
         for first in range(0, len(command.children), AT_ONCE):
             some = command.children[first : first + AT_ONCE]
-            made = await asyncio.to_thread(self._make, parent, command.plan, some, texts)
+            made = await asyncio.to_thread(self._make, parent, command.plan, some, drafts)
             if not await self._all_accepted(accepted):
                 await asyncio.to_thread(self._delete, made)
                 return
@@ -69,16 +69,16 @@ class ChildTasks:
             made_now = tuple(child.task for child in command.children)
             self.inbox.post(parent.id, ChildrenSubmitted(at=self.clock(), tasks=made_now))
 
-    def _make(self, parent: Task, plan: str, children: Sequence[Child], texts: Mapping[str, str]) -> list[Task]:
+    def _make(self, parent: Task, plan: str, children: Sequence[Child], drafts: Mapping[str, ChildDraft]) -> list[Task]:
         """Return these children as tasks, with their folders written, except those that are tasks. Blocks."""
         stage, factory, made = self.pipeline_of(parent).stage(parent.stage), self.factory(), list[Task]()
         for child in children:
             if self._is_task(child.task):
                 continue
-            text = texts.get(child.plan.key)
-            if text is None:
+            draft = drafts.get(child.plan.key)
+            if draft is None:
                 raise SubmissionRefused(f"{parent.display_path(plan)} no longer names {child.plan.key}")
-            made.append(factory.create_child(parent, stage, child, text, self.clock()))
+            made.append(factory.create_child(parent, stage, child, draft, self.clock()))
         return made
 
     def _submission(self, task: Task, parent: Task) -> TaskSubmitted:
@@ -136,15 +136,15 @@ class ChildTasks:
             )
         self.inbox.post(child.id, event)
 
-    def _texts(self, parent: Task, plan: str) -> dict[str, str]:
-        """Return the text of every child that the plan names, by its key. Raises SubmissionRefused."""
+    def _drafts(self, parent: Task, plan: str) -> dict[str, ChildDraft]:
+        """Return every child that the plan names, by its key. Raises SubmissionRefused."""
         content = read_text(Path(parent.folder), plan, LARGEST_PLAN)
         try:
             files = self.workspace.files(parent.id, Path(parent.folder))
             drafts = self.pipeline_of(parent).family.read_children(content or "", files)
         except ValueError as error:
             raise SubmissionRefused(f"{parent.display_path(plan)} cannot be read: {error}") from error
-        return {draft.key: draft.text for draft in drafts}
+        return {draft.key: draft for draft in drafts}
 
     def _is_task(self, name: str) -> bool:
         """Return whether a child was accepted; a crash may have left the files of one that was not."""

@@ -34,6 +34,7 @@ from orchestrator.supervisor.inbox import Inbox
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.evaluation.gates import Gates
 from orchestrator.workspaces.parent_branch import ParentBranch
+from orchestrator.workspaces.plain_folder import bring_back
 from orchestrator.workspaces.workspace import Workspace
 
 log = structlog.get_logger()
@@ -256,6 +257,7 @@ class CommandExecutor:
         if pipeline.stage(command.stage).work.has_children:
             await asyncio.to_thread(ParentBranch(self._with.workspace, task.id).bring_home, task)
         if pipeline.stage(command.stage).work.records:
+            await self._with.projections.written(task)
             await asyncio.to_thread(self._with.gates.record, task, pipeline, command.stage, self._with.clock())
         evidence = await asyncio.to_thread(self._with.gates.look, task, pipeline, command)
         looked = events.GateLooked(
@@ -276,6 +278,9 @@ class CommandExecutor:
     def _deliver_now(self, task: Task, command: do.DeliverBranch) -> str:
         workspace = self._with.workspace
         self._with.gates.refuse_leaks(task, command.commit)
-        delivered = workspace.deliver(task.id, Path(task.source.repo), command.branch, command.commit)
+        source = task.source
+        delivered = workspace.deliver(task.id, Path(source.repo), command.branch, command.commit)
+        if source.plain_folder:
+            bring_back(Path(source.repo), Path(source.plain_folder), source.base_commit, command.commit)
         workspace.discard(task.id)
         return delivered.branch

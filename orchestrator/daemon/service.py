@@ -136,7 +136,7 @@ def build_service(parts: ServiceParts) -> Service:
             started_at=clock(),
             clock=clock,
         ),
-        progress=ProgressService(index=index, settings=parts.settings),
+        progress=ProgressService(index=index, files=store.files, settings=parts.settings),
         archives=ArchiveService(index=index, files=store.files, workspace=parts.workspace, redact=redact),
     )
 

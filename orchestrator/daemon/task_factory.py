@@ -19,12 +19,12 @@ from orchestrator.clock import not_before
 from orchestrator.core.decide.work.following import task_of
 from orchestrator.core.family.family import Begun, Submitted
 from orchestrator.core.task.checks import Check, Evaluation
-from orchestrator.core.task.children import Child
+from orchestrator.core.task.children import Child, ChildDraft
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import Priority, Schedule, Source, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
-from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
+from orchestrator.core.task.ticket import Preflight, Ticket, TicketList, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import parsed, read_file
@@ -38,6 +38,7 @@ from orchestrator.integrations.tickets.text.redaction import (
 from orchestrator.integrations.tickets.text.template import document, parse_template, variant_of
 from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.pipelines.accepted import CHANGED_PIPELINE_FILE, PIPELINE_FILE, accepted_pipeline, digest_of
+from orchestrator.redaction.documents import mask_document
 from orchestrator.redaction.rules import Redactor
 from orchestrator.settings import Settings
 from orchestrator.storage.quarantine import quarantine
@@ -45,6 +46,7 @@ from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.evaluation.resolve import resolve
 from orchestrator.workspaces.new_repository import repository_in
+from orchestrator.workspaces.plain_folder import snapshot
 from orchestrator.workspaces.repository import inspect_repository, require_writable
 
 LONGEST_TITLE = 200
@@ -68,8 +70,9 @@ class Submission:
 
     `text` is a ticket, or the name of one on a tracker. A field that is None is taken from the ticket, or else from the
     settings. `usd` is a cost limit; a draft waits until it is submitted; `again` allows a second task of the ticket.
-    `retry_of` is the failed task that the new one repeats. `files` come with it, by the names that the pipeline's
-    family knows; `keys` are the ticket keys of the tasks of its repository.
+    With `no_git` the `repo` is a folder without a repository, to which the result is brought back. `retry_of` is the
+    failed task that the new one repeats. `files` come with it, by the names that the pipeline's family knows, `tickets`
+    are to be listed; `keys` are those of the tickets of its repository.
     """
 
     text: str
@@ -89,8 +92,10 @@ class Submission:
     usd: float | None = None
     draft: bool = False
     again: bool = False
+    no_git: bool = False
     retry_of: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    tickets: TicketList | None = None
     keys: tuple[str, ...] = ()
 
 
@@ -155,6 +160,11 @@ class TaskFactory:
         given = submission.type or requirement.type
         pipeline = self._pipeline(submission.pipeline, given or TicketType.FEATURE)
         taken = self._redacted(replace(requirement, title=title_of(submission.title, requirement), type=given))
+        if submission.no_git:
+            repo = snapshot(submission.repo, self.settings.data_dir / "folders")
+            made = self._assemble(replace(submission, repo=repo), taken, requirement, pipeline, now)
+            source = replace(made.task.source, plain_folder=str(submission.repo))
+            return made._replace(task=replace(made.task, source=source))
         with repository_in(submission.repo) if pipeline.new_repository else nullcontext():
             return self._assemble(submission, taken, requirement, pipeline, now)
 
@@ -222,14 +232,14 @@ class TaskFactory:
             source=replace(made.task.source, branch=branch),
         )
 
-    def create_child(self, parent: Task, stage: Stage, child: Child, text: str, now: datetime) -> Task:
-        """Return the task of a child with this text, with its folder written. It has its parent's checks. Blocks.
+    def create_child(self, parent: Task, stage: Stage, child: Child, draft: ChildDraft, now: datetime) -> Task:
+        """Return the task of a child as its draft says, with its folder written and with its parent's checks. Blocks.
 
         Raises SubmissionRefused, and what the preflight raises.
         """
         made, kind = task_of(parent, stage, child, now), parent.ticket.type
         pipeline = self._pipeline(made.pipeline, kind)
-        taken = self._redacted(Requirement(title=child.plan.title, text=text, type=kind))
+        taken = self._redacted(Requirement(title=child.plan.title, text=draft.text, type=kind))
         if objection := self.objection(pipeline, made.evaluation.checks):
             raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
         key = made.ticket.key
@@ -244,6 +254,7 @@ class TaskFactory:
         with suppress(FileExistsError):  # a crash left it, before the task was one
             self.files.create(task.id)
         self._write_files(task, taken, pipeline)
+        self._write_given(task, draft.files)
         return task
 
     def _begun(self, pipeline: Pipeline, submission: Submission, requirement: Requirement, files: TreeFiles) -> Begun:
@@ -330,7 +341,7 @@ class TaskFactory:
     def _write_given(self, task: Task, files: Mapping[str, str]) -> None:
         """Write the files that a submission brought, or that the family composed, secrets masked."""
         for name, text in files.items():
-            self.files.write(task.id, name, self.redactor.masked(text).encode())
+            self.files.write(task.id, name, mask_document(text, self.redactor.masked).encode())
 
 
 class _Made(NamedTuple):

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from orchestrator.core.task.pipeline import Pipeline, Stage
+from orchestrator.core.task.pipeline import OnExhausted, Pipeline, Stage
 from orchestrator.core.task.publication import Publish
 
-COMPLETED, BLOCKED = "COMPLETED", "BLOCKED"
+COMPLETED, BLOCKED, FAILED = "COMPLETED", "BLOCKED", "FAILED"
 """Where the last edges lead; no stage may have these names."""
 _WIDTH = 100
 _MERMAID = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "|": "#124;"})
@@ -38,7 +38,7 @@ class Edge:
 
 
 def graph_edges(pipeline: Pipeline) -> tuple[Edge, ...]:
-    """Return every edge, in the order of the stages: forward, back, to BLOCKED."""
+    """Return every edge, in the order of the stages: forward, back, to BLOCKED or FAILED."""
     return tuple(edge for stage in pipeline.stages.values() for edge in _edges(stage, pipeline))
 
 
@@ -103,7 +103,9 @@ def _edges(stage: Stage, pipeline: Pipeline) -> Iterator[Edge]:
         limit = pipeline.budgets[stage.budget]
         halt = often.format(times="once" if limit <= 1 else f"{limit} times") + f" ({stage.budget})"
         yield Edge(source=stage.name, target=stage.on_fail, way=EdgeKind.BACK, labels=(once,))
-        yield Edge(source=stage.name, target=BLOCKED, way=EdgeKind.HALT, labels=(halt,))
+        decides = ("unless a person accepts it",) if stage.on_exhausted is OnExhausted.REVIEW else ()
+        end = FAILED if stage.on_exhausted is OnExhausted.FAIL else BLOCKED
+        yield Edge(source=stage.name, target=end, way=EdgeKind.HALT, labels=(halt, *decides))
 
 
 def _closing(pipeline: Pipeline) -> str:

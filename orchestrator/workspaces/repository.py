@@ -79,7 +79,9 @@ def open_repository(path: Path) -> tuple[Git, bool]:
     except GitError as error:
         if "not a git repository" not in error.stderr:
             raise RepositoryError(path, f"cannot be read by git ({error.stderr})", "correct that first") from error
-        raise RepositoryError(path, "is not a git repository", "run `git init` and commit there first") from error
+        raise RepositoryError(
+            path, "is not a git repository", "run `git init` and commit there first, or submit it with --no-git"
+        ) from error
     bare, inside, shallow = (word == "true" for word in kind.split())
     if inside and not bare:
         raise RepositoryError(path, "is the inside of a repository", "give the folder that holds it")
@@ -150,7 +152,7 @@ def _must_be_folder(path: Path) -> None:
     except (OSError, ValueError) as error:
         raise RepositoryError(path, f"cannot be read ({error})", "let this user read it") from error
     if not exists:
-        raise RepositoryError(path, "does not exist", "check the path")
+        raise RepositoryError(path, "does not exist (DIRECTORY_NOT_FOUND)", "check the path")
     if not is_folder:
         raise RepositoryError(path, "is not a folder", "give the folder of the repository")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.demo.environment import REPOSITORY
+from orchestrator.cli.demo.scripts.job import REPOSITORY
 from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.claude_harness import ClaudeHarness

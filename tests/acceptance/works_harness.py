@@ -114,21 +114,26 @@ def verified(passes: bool = True) -> list[Json]:
     return [{"say": f"Here it is.\n{write_task_result(result)}"}, {"no_work": True}]
 
 
-def committed(work: str = "WORK-01", subject: str = "feat($key): write a file") -> list[Json]:
-    """A committer's turn."""
+def report_of(key: str, work: str = "WORK-01") -> str:
+    """The result of a task."""
     report = TaskReport(
-        task="$key",
-        title="Write $key",
+        task=key,
+        title=f"Write {key}",
         work=work,
         completed="2026-01-02 03:04",
         summary="A file was written.",
         checklist=("the file exists",),
         verification=("Build: PASS",),
-        files=(ChangedFile(path="$key.txt", action="CREATE"),),
-        builder="- what: wrote the file of $key",
-        verifier="- what: verified the file of $key\n- why: it was asked for",
+        files=(ChangedFile(path=f"{key}.txt", action="CREATE"),),
+        builder=f"- what: wrote the file of {key}",
+        verifier=f"- what: verified the file of {key}\n- why: it was asked for",
     )
-    text = write_result(report, Language.EN).replace("`", "\\`")
+    return write_result(report, Language.EN)
+
+
+def committed(work: str = "WORK-01", subject: str = "feat($key): write a file") -> list[Json]:
+    """A committer's turn."""
+    text = report_of("$key", work).replace("`", "\\`")
     script = (
         f'{KEY} result="works/{work}/${{key}}_result.md"; cat > "$result" <<END\n{text}END\n'
         f'git add -A && {GIT} commit -q -m "{subject}\n\n- the file\n\nResult: $result"'

@@ -12,7 +12,8 @@ Environment: ORCHESTRATOR_SESSION_ID, ORCHESTRATOR_RESUME (0 or 1), ORCHESTRATOR
 itself ORCHESTRATOR_SCENARIO (a path, or the JSON itself) and ORCHESTRATOR_SCRIPTED_HOME (where sessions are remembered;
 ~/.cache/orchestrator-scripted-agent if absent).
 
-A scenario changes turns: {"STAGE": [first turn in this stage, second, …], "*": any turn without its own entry}.
+A scenario changes turns: {"STAGE": [first turn in this stage, second, …], "*": any turn without its own entry}. What is
+meant for one child alone stands under "STAGE of KEY".
 Turns are counted over all attempts of a task. A turn is an object of actions, done in their order, or a list of such
 objects; null leaves a turn as it is. The stage's own work is done at "work", else after the last action.
 
@@ -31,7 +32,12 @@ objects; null leaves a turn as it is. The stage's own work is done at "work", el
     tick                    {file, seconds} run a command that adds a line to the file every 100 ms
     grandchild              command         the same, but detached: it outlives its tool and its turn
     write                   {file, text}    write a file; $VARIABLES in its name are replaced
-    commit                  subject         commit everything
+    leave                   {name: text, …} write files: a name into the outbox, dir/name or ./name into the
+                                            worktree; in names and texts {ticket}, {parent},
+                                            {key} and {head} are replaced: the keys of the ticket, of the parent's, of
+                                            the child, and the newest commit
+    answer                  text            print a message, replaced likewise; as the last action it is the result
+    commit                  subject         commit everything; replaced likewise
     wait_for                path            wait until the file exists
     ignore_term             true            ignore SIGTERM from now on
     garbage                 bytes           print lines that are not JSON
@@ -171,6 +177,7 @@ class Turn:
             return found.group(1) if found else ""
 
         self.stage, self.ticket, self.title = said(r"# (\w+) of"), said(r"# \w+ of ([^:]+)"), said(r"# [^:]+: (.+)")
+        self.parent, _, self.key = self.ticket.rpartition(".")
         self.mode = said("mode: (.+)")
         self.bugfix = self.mode == "bugfix"
         self.resumed = said("(why: You were interrupted)") != ""
@@ -180,6 +187,13 @@ class Turn:
         self.step = said(rf"\[.\] {said(r'Do step ([0-9]+)')}\. (.+)").lower()
         self.subject = said("Do step .* with the subject\n(.+)")
         self.log = said("- .*; output: (.+)")
+
+    def filled(self, text: str, head: str) -> str:
+        """Return a text of the scenario with the names of this turn."""
+        names = {"ticket": self.ticket, "parent": self.parent, "key": self.key, "head": head}
+        for name, value in names.items():
+            text = text.replace(f"{{{name}}}", value)
+        return text
 
 
 class Scenario:
@@ -195,9 +209,9 @@ class Scenario:
         if lost := set(given) - set(self._turns) - {"*"}:
             raise ScenarioError(f"a stage has a list of turns: {', '.join(sorted(lost))}")
 
-    def actions(self, stage: str, past: int) -> Actions:
-        """Return the actions of a turn of this stage, after this many turns."""
-        turns = self._turns.get(stage, [])
+    def actions(self, stage: str, key: str, past: int) -> Actions:
+        """Return the actions of a turn of this stage, after this many turns; `key` is that of a child."""
+        turns = self._turns.get(f"{stage} of {key}", self._turns.get(stage, []))
         if past < len(turns):
             return turns[past] or []
         return self._other
@@ -242,7 +256,7 @@ class Agent:
             return
         self._turn = Turn(text_of(message))
         past = self._session.take(message.get("uuid"), self._turn.stage)
-        actions = self._scenario.actions(self._turn.stage, past)
+        actions = self._scenario.actions(self._turn.stage, self._turn.key, past)
         self._calls_before = self._session.calls
         self.wishes.clear()
         self._last_words = "Done."
@@ -280,6 +294,16 @@ class Agent:
         if self._turn.resumed:
             self.bash(f"git status --short && git log --oneline -3 && ls {shlex.quote(str(self._turn.outbox))}")
         WORK.get(self._turn.stage, _anything)(self, self._turn)
+
+    def filled(self, text: str) -> str:
+        """Return a text of the scenario with the names of the present turn."""
+        head = self.bash("git rev-parse --short HEAD") if "{head}" in text else ""
+        return self._turn.filled(text, head)
+
+    def leave(self, name: str, text: str) -> None:
+        """Write a file into the outbox, or into the worktree if the name has folders."""
+        path = Path(self.filled(name))
+        self.write(path if "/" in name else self._turn.outbox / path, self.filled(text))
 
     def say(self, text: str) -> None:
         """Print a message of the model; the last one of a turn is its result."""
@@ -431,6 +455,17 @@ def _commit(agent: Agent, subject: str) -> None:
     agent.bash(f"rm -f {stale} && git add -A && git commit -q --allow-empty -m {shlex.quote(subject)}")
 
 
+def _leave(agent: Agent, files: Json) -> None:
+    agent.wishes.add("no_work")
+    for name, text in files.items():
+        agent.leave(name, str(text))
+
+
+def _answer(agent: Agent, text: str) -> None:
+    agent.wishes.add("no_work")
+    agent.say(agent.filled(text))
+
+
 def _wait_for(agent: Agent, path: str) -> None:
     while not Path(os.path.expandvars(path)).exists():
         agent.host.sleep(0.02)
@@ -491,7 +526,9 @@ ACTIONS: Final[dict[str, tuple[type | tuple[type, ...], Callable[[Agent, Any], o
     "tick": (dict, _tick),
     "grandchild": (str, _grandchild),
     "write": (dict, _write),
-    "commit": (str, _commit),
+    "leave": (dict, _leave),
+    "answer": (str, _answer),
+    "commit": (str, lambda agent, subject: _commit(agent, agent.filled(subject))),
     "wait_for": (str, _wait_for),
     "ignore_term": (bool, _ignore_term),
     "garbage": (int, _garbage),

@@ -162,6 +162,7 @@ def with_new_fields(document: Json) -> Json:
         "parent": None,
         "children": [],
         "sessions": {},
+        "plain_folder": "",
         "after_any_end": False,
         "retry_of": None,
         "run": run and {**run, "holder": ""},

@@ -118,7 +118,7 @@ def test_an_invalid_path_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_missing_or_not_a_repository_is_refused_with_instructions(tmp_path: Path) -> None:
-    with pytest.raises(RepositoryError, match="does not exist; check the path"):
+    with pytest.raises(RepositoryError, match=r"does not exist \(DIRECTORY_NOT_FOUND\); check the path"):
         inspect_repository(tmp_path / "nowhere")
     with pytest.raises(RepositoryError, match="not a git repository; run `git init`"):
         inspect_repository(tmp_path)

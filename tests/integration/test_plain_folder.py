@@ -91,7 +91,7 @@ def test_links_are_kept_as_links_and_never_followed(folder: Path, tmp_path: Path
 
 def test_a_folder_inside_a_repository_is_refused(tmp_path: Path) -> None:
     repository(tmp_path / "repo", {"sub/a.txt": "one\n"})
-    with pytest.raises(RepositoryError, match="lies in the repository .*; leave --no-git out"):
+    with pytest.raises(RepositoryError, match=r"lies in the repository .*; leave --no-git out"):
         snapshot(tmp_path / "repo/sub", tmp_path / "folders")
     with pytest.raises(RepositoryError, match="is not a folder"):
         snapshot(tmp_path / "missing", tmp_path / "folders")

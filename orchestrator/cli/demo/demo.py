@@ -12,42 +12,47 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, assert_never
 
 import typer
 from pydantic import BaseModel
 
-from orchestrator.cli.demo.environment import LOOK_EVERY, PIPELINE, TICKET, DemoEnvironment, DemoFailed
+from orchestrator.cli.context import UsageError
+from orchestrator.cli.demo.environment import LOOK_EVERY, PIPELINE, DemoEnvironment, DemoFailed
 from orchestrator.cli.demo.printer import Printer
 from orchestrator.cli.demo.process_state import GONE, STILL, process_states, state_of
-from orchestrator.cli.demo.progress import is_active, is_limited, news
+from orchestrator.cli.demo.progress import StoryPart, is_active, is_limited, news
+from orchestrator.cli.demo.scripts.job import TICKET
+from orchestrator.cli.demo.tour import Tour, parts_of_others
 from orchestrator.core.decide.pausing import DENY
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.core.task.user_requests import RequestKind, Subject
+from orchestrator.formats.table import nearest
+from orchestrator.pipelines.bundled import Kind, bundled
+from orchestrator.pipelines.definition_files import Folders
+from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
 from orchestrator.server.schemas.user_requests import RequestView
 
+FULL = "full"
+"""The pipeline whose demo tells a story."""
 WORK_SECONDS = {False: 90.0, True: 1800.0}
 """How long the demo may take, without and with the real CLI."""
 FROZEN_SECONDS = 1.5
 """How long the paused agent is watched."""
+BUNDLED = Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))
+LEFT = {
+    "summary.md": "",
+    "review-report.md": "",
+    "test-report.md": " (and one for each evaluation before it)",
+    "journal.jsonl": " (every decision)",
+}
+"""Files of a task that are worth a look."""
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-
-
-class StoryPart(StrEnum):
-    """A part of the story; with the scripted agent every one happens."""
-
-    QUESTION = "question"
-    PAUSE = "pause"
-    KILL = "kill"
-    LIMIT = "limit"
-    FAILURE = "failure"
-    REVIEW = "review"
 
 
 class DemoResult(BaseModel):
@@ -66,37 +71,73 @@ class DemoResult(BaseModel):
 
 def demo(
     claude: Annotated[bool, typer.Option("--claude", help="Use the real claude CLI and your account.")] = False,
+    pipeline: Annotated[
+        str, typer.Option(metavar="NAME", help="Play this bundled pipeline, without crashes and limits.")
+    ] = FULL,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document at the end.")] = False,
 ) -> None:
     """Watch a ticket become a reviewed branch, through a crash, a usage limit and a failed evaluation.
 
     Everything happens in a new temporary folder, which is kept for you to look at.
     """
-    environment = DemoEnvironment(Path(tempfile.mkdtemp(prefix="orchestrator-demo-")), claude=claude)
     printer = Printer(aside=as_json)
-    story = Story(environment, printer)
+    part = _story(printer, claude=claude) if pipeline == FULL else _tour(printer, pipeline, claude=claude)
     with _ended_like_ctrl_c():
         try:
-            task = story.run()
+            task = part.run()
         finally:
-            _end(environment, printer)
+            _end(part.environment, printer)
     if as_json:
-        typer.echo(story.outcome(task).model_dump_json(indent=2))
+        typer.echo(_result(part, task, printer).model_dump_json(indent=2))
     else:
-        print_ending(printer, environment, task)
+        print_ending(printer, part.environment, task)
+
+
+def _story(printer: Printer, *, claude: bool) -> "Story":
+    return Story(DemoEnvironment(_folder(), claude=claude), printer)
+
+
+def _tour(printer: Printer, name: str, *, claude: bool) -> Tour:
+    """Return the demo of a pipeline. Raises UsageError."""
+    definitions = load_definitions(BUNDLED)
+    played = sorted(set(definitions.pipelines) - parts_of_others(definitions.pipelines))
+    if claude:
+        raise UsageError(f"--claude plays {FULL} only; leave out --pipeline")
+    if name not in played:
+        raise UsageError(f"there is no demo of the pipeline {name!r:.60}; {nearest(name, played)}")
+    return Tour(_folder(), printer, definitions.pipelines[name], definitions)
+
+
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="orchestrator-demo-"))
+
+
+def _result(part: "Story | Tour", task: TaskView, printer: Printer) -> DemoResult:
+    """Return the result for programs."""
+    return DemoResult(
+        task=task.id,
+        status=task.status,
+        branch=task.branch,
+        commit=task.head,
+        checks={name: result.verdict.value for name, result in task.results.items()},
+        moments=part.moments,
+        seconds=round(printer.elapsed(), 1),
+        repository=str(part.environment.repository),
+        folder=task.folder,
+    )
 
 
 class Story:
     """Runs the demo step by step; `moments` lists the parts that have happened."""
 
     def __init__(self, environment: DemoEnvironment, printer: Printer) -> None:
-        self._environment, self._client, self._printer = environment, environment.client, printer
+        self.environment, self._client, self._printer = environment, environment.client, printer
         self._session: str | None = None
         self.moments: list[StoryPart] = []
 
     def run(self) -> TaskView:
         """Run the demo from an empty folder to the finished branch and return the task. Raises DemoFailed."""
-        environment, printer = self._environment, self._printer
+        environment, printer = self.environment, self._printer
         environment.make()
         printer.tell(f"created a git repository with a small Python package: {environment.repository}")
         self._start()
@@ -111,32 +152,18 @@ class Story:
         self._check_end(task)
         return task
 
-    def outcome(self, task: TaskView) -> DemoResult:
-        """Return the result for programs."""
-        return DemoResult(
-            task=task.id,
-            status=task.status,
-            branch=task.branch,
-            commit=task.head,
-            checks={name: result.verdict.value for name, result in task.results.items()},
-            moments=self.moments,
-            seconds=round(self._printer.elapsed(), 1),
-            repository=str(self._environment.repository),
-            folder=task.folder,
-        )
-
     def _start(self) -> None:
-        self._environment.start()
-        self._printer.tell(f"the daemon runs (pid {self._environment.pid})")
-        self._printer.command(f"orchestrator --config {self._environment.config} serve")
+        self.environment.start()
+        self._printer.tell(f"the daemon runs (pid {self.environment.pid})")
+        self._printer.command(f"orchestrator --config {self.environment.config} serve")
 
     def _submit(self) -> TaskView:
         body = SubmissionBody(
-            text=TICKET, repo=self._environment.repository, pipeline=PIPELINE, autonomy=Autonomy.INTERACTIVE
+            text=TICKET, repo=self.environment.repository, pipeline=PIPELINE, autonomy=Autonomy.INTERACTIVE
         )
-        task = self._client.submit(body, key=str(self._environment.root))
+        task = self._client.submit(body, key=str(self.environment.root))
         self._printer.tell(f"submitted the ticket as task {task.id}: {task.title}")
-        where = f"--file {self._environment.ticket} --repo {self._environment.repository}"
+        where = f"--file {self.environment.ticket} --repo {self.environment.repository}"
         self._printer.command(f"orchestrator submit {where} --pipeline {PIPELINE} --interactive")
         return task
 
@@ -153,8 +180,8 @@ class Story:
                 return task
             for request in task.waiting:
                 self._answer(request)
-            if self._printer.elapsed() > WORK_SECONDS[self._environment.claude]:
-                raise DemoFailed(f"the task took too long in {task.stage}; the daemon's log is {self._environment.log}")
+            if self._printer.elapsed() > WORK_SECONDS[self.environment.claude]:
+                raise DemoFailed(f"the task took too long in {task.stage}; the daemon's log is {self.environment.log}")
             time.sleep(LOOK_EVERY)
 
     def _notice(self, before: TaskView, now: TaskView) -> None:
@@ -213,7 +240,7 @@ class Story:
 
     def _freeze_and_thaw(self, task: TaskView) -> None:
         """Pause and resume the task, and check that its processes stop and continue. Raises DemoFailed."""
-        environment, printer = self._environment, self._printer
+        environment, printer = self.environment, self._printer
         self._client.request(task.id, "pause")
         printer.command(f"orchestrator pause {task.id}")
         task = self._until(task, lambda now: now.run is None or now.run.process is ProcessState.FROZEN)
@@ -234,24 +261,24 @@ class Story:
 
     def _kill_and_start(self, task: TaskView) -> None:
         """Kill the daemon while an agent works, and start it again. Raises DemoFailed."""
-        agent, killed = task.agent, self._environment.pid
-        self._environment.kill()
+        agent, killed = task.agent, self.environment.pid
+        self.environment.kill()
         self._printer.command(f"kill -9 {killed}")
         lives = agent.pid is not None and state_of(agent.pid) != GONE
         what = f"the {agent.role} (pid {agent.pid}) {'keeps working' if lives else 'is gone'}"
         self._printer.tell(f"killed the daemon with SIGKILL; {what}")
         self._start()
-        if not lives and not self._environment.claude:
+        if not lives and not self.environment.claude:
             raise DemoFailed(f"the agent died with the daemon; look at {task.folder}/agents")
         self._happened(StoryPart.KILL)
 
     def _check_end(self, task: TaskView) -> None:
         if task.status is not TaskStatus.COMPLETED:
             raise DemoFailed(
-                f"the task ended as {task.status}: {task.block_reason}; the daemon's log is {self._environment.log}"
+                f"the task ended as {task.status}: {task.block_reason}; the daemon's log is {self.environment.log}"
             )
         lacking = [moment.value for moment in StoryPart if moment not in self.moments]
-        if lacking and not self._environment.claude:
+        if lacking and not self.environment.claude:
             raise DemoFailed(f"these parts of the demo did not happen: {', '.join(lacking)}; look at {task.folder}")
 
     def _happened(self, moment: StoryPart) -> None:
@@ -261,17 +288,19 @@ class Story:
 
 def print_ending(printer: Printer, environment: DemoEnvironment, task: TaskView) -> None:
     """Print what was built and where to look at it."""
-    span, folder = f"main..{task.branch}", Path(task.folder)
+    folder, log = Path(task.folder), f"git -C {environment.repository} log -p main..{task.branch}"
+    is_built = bool(environment.git("branch", "--list", task.branch))
+    built = f"Built in {printer.elapsed():.0f} s: the branch {task.branch} of {environment.repository}"
     printer.blank()
-    printer.heading(f"Built in {printer.elapsed():.0f} s: the branch {task.branch} of {environment.repository}")
-    commits = environment.git("log", "--reverse", "--format=%h %s", span).splitlines()
-    printer.lines(*commits, environment.git("diff", "--shortstat", f"main...{task.branch}").strip())
+    printer.heading(built if is_built else f"Done in {printer.elapsed():.0f} s")
+    if is_built:
+        commits = environment.git("log", "--reverse", "--format=%h %s", f"main..{task.branch}").splitlines()
+        printer.lines(*commits, environment.git("diff", "--shortstat", f"main...{task.branch}").strip())
     printer.heading("Look at the result")
+    found = {name: f"{folder / name}{note}" for name, note in LEFT.items() if (folder / name).exists()}
     printer.lines(
-        f"{folder / 'summary.md'}",
-        f"{folder / 'test-report.md'} (and test-report-1.md, of the evaluation that failed)",
-        f"{folder / 'journal.jsonl'} (every decision)",
-        f"git -C {environment.repository} log -p {span}",
+        *found.values(),
+        *([log] if is_built else []),
         f"orchestrator --config {environment.config} serve   (and in another terminal:)",
         f"orchestrator --config {environment.config} show {task.id}   (or why, logs, checkpoints list)",
     )

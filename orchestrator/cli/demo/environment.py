@@ -10,32 +10,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
+from orchestrator.cli.demo.scripts.job import REPOSITORY, TICKET
 from orchestrator.errors import OrchestratorError
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.server.client import Client, DaemonUnreachable
 from orchestrator.server.schemas.task_input import TaskFilter
 from orchestrator.server.schemas.tasks import TaskView
 from orchestrator.settings import PREFIX, environment
-
-TICKET = """Add slugify(text)
-
-textkit needs a function `slugify(text)` that turns a title into a part of a URL: lower case, letters and digits kept,
-everything else one dash, none at the ends. It belongs in `textkit/__init__.py`, wants tests, and a few words in
-README.md.
-"""
-
-REPOSITORY = {
-    "textkit/__init__.py": '"""Small helpers for text."""\n\n\n'
-    'def shout(text: str) -> str:\n    return text.upper() + "!"\n',
-    "tests/__init__.py": "",
-    "tests/test_textkit.py": "import unittest\n\nfrom textkit import shout\n\n\nclass TestShout(unittest.TestCase):\n"
-    '    def test_shout(self) -> None:\n        self.assertEqual(shout("hey"), "HEY!")\n',
-    "README.md": "# textkit\n\nSmall helpers for text.\n\n`shout(text)` shouts.\n",
-    ".gitignore": "__pycache__/\n",
-    ".orchestrator.toml": '[checks.unit_test]\ncommand = "python3 -m unittest -v"\ntimeout = 120\n',
-}
 
 QUESTION = {
     "question": "What should happen to letters other than a to z, such as é?",
@@ -72,10 +56,13 @@ class DemoFailed(OrchestratorError):
 
 
 class DemoEnvironment:
-    """Everything below one folder; between `start` and `end` a daemon serves it."""
+    """Everything below one folder; between `start` and `end` a daemon serves it.
 
-    def __init__(self, root: Path, *, claude: bool) -> None:
-        self.root, self.claude = root, claude
+    `scenario` is what the scripted agent does; without one it does what the story of `full` needs.
+    """
+
+    def __init__(self, root: Path, *, claude: bool, scenario: Mapping[str, object] | None = None) -> None:
+        self.root, self.claude, self._given = root, claude, scenario
         self.repository, self.data = root / "textkit", root / "data"
         self.ticket, self.ticks = root / "ticket.md", root / "ticks"
         self.config, self.log = root / "orchestrator.toml", root / "daemon.log"
@@ -170,8 +157,10 @@ class DemoEnvironment:
         text = SETTINGS.format(data=json.dumps(str(self.data)), pipelines=json.dumps(str(self.root / "pipelines")))
         if not self.claude:
             agent = [sys.executable, str(bundled(Kind.SCRIPTED_AGENT))]
+            scenario = self.root / "scenario.json"
+            scenario.write_text(json.dumps(self._scenario()), encoding="utf-8")
             variables = {
-                "ORCHESTRATOR_SCENARIO": json.dumps(self._scenario()),
+                "ORCHESTRATOR_SCENARIO": str(scenario),
                 "ORCHESTRATOR_SCRIPTED_HOME": str(self.root / "agent"),
             }
             text += f'[agent]\ndriver = "command"\ncommand = {json.dumps(agent)}\n'
@@ -179,8 +168,10 @@ class DemoEnvironment:
             text += "".join(f"{name} = {json.dumps(value)}\n" for name, value in variables.items())
         self.config.write_text(text, encoding="utf-8")
 
-    def _scenario(self) -> dict[str, list[dict[str, object]]]:
+    def _scenario(self) -> Mapping[str, object]:
         """Return what the scripted agent does besides its work, turn by turn."""
+        if self._given is not None:
+            return self._given
         return {
             "ANALYSIS": [{"ask": {"tool": "AskUserQuestion", "input": {"questions": [QUESTION]}}}],
             "IMPLEMENTATION": [

@@ -1,10 +1,22 @@
 """What has happened to the demo's task between two views of it, in words."""
 
 from collections.abc import Iterator
+from enum import StrEnum
 
 from orchestrator.core.task.agent import PauseReason, ProcessState
 from orchestrator.core.task.task import NextAction
 from orchestrator.server.schemas.tasks import TaskView
+
+
+class StoryPart(StrEnum):
+    """A part of the story; with the scripted agent every one happens."""
+
+    QUESTION = "question"
+    PAUSE = "pause"
+    KILL = "kill"
+    LIMIT = "limit"
+    FAILURE = "failure"
+    REVIEW = "review"
 
 
 def is_active(task: TaskView, step: int) -> bool:

@@ -74,7 +74,8 @@ def _outcome(task: Task) -> Iterator[str]:
     if task.status is not TaskStatus.COMPLETED or task.source.head in {None, task.source.base_commit}:
         return
     if not (published.pr_url or published.tag):
-        yield f"branch: {task.source.branch} in {task.source.repo}"
+        plain = task.source.plain_folder
+        yield f"files: {plain}" if plain else f"branch: {task.source.branch} in {task.source.repo}"
     if nothing_ran(task.evaluation.checks, task.evaluation.results):
         yield "no check ran: nothing shows that this change works"
 

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 from orchestrator.core.decide import plan
 from orchestrator.core.decide.final_message import final_message
 from orchestrator.core.decide.obligations import agent_run_folder
-from orchestrator.core.decide.outcomes import block, fail, record_failed_turn, reset_retries, use_retry
+from orchestrator.core.decide.outcomes import fail, give_up, record_failed_turn, reset_retries, use_retry
 from orchestrator.core.decide.pausing import (
     add_answered_request,
     add_notice,
@@ -273,14 +273,14 @@ def _is_reviewed(task: Task) -> bool:
 
 
 def try_again(pipeline: Pipeline, task: Task, lacking: tuple[str, ...], at: datetime) -> Task:
-    """Return the task with a turn owed in which its agent is told what is missing, or blocked if no retry is left."""
+    """Return the task with a turn owed in which its agent is told what is missing, or given up if no retry is left."""
     if pipeline.stage(task.stage).role is None:
-        return block(task, f"{task.stage}: {'; '.join(lacking)}", at)
+        return give_up(task, f"{task.stage}: {'; '.join(lacking)}", at)
     tried = use_retry(task, "gate_retries")
     if tried is not None:
         return continue_stage(pipeline, replace(tried, feedback=lacking), at)
     why = f"still incomplete after every try: {'; '.join(lacking)}"
-    return block(_record_giving_up(task, why, at), f"{task.stage} is {why}", at)
+    return give_up(_record_giving_up(task, why, at), f"{task.stage} is {why}", at)
 
 
 def _record_giving_up(task: Task, why: str, at: datetime) -> Task:
@@ -369,7 +369,7 @@ def _exhausted(stage: Stage, task: Task, why: str, at: datetime) -> Task:
     if stage.on_exhausted is OnExhausted.FAIL:
         return fail(task, why, at)
     if stage.on_exhausted is OnExhausted.BLOCK or task.policy.autonomy is Autonomy.AUTO:
-        return block(task, why, at)
+        return give_up(task, why, at)
     draft = RequestDraft(
         subject=Subject.STAGE,
         text=f"{why}; approve it as it is, or request changes"[:2000],

@@ -12,6 +12,7 @@ from orchestrator.core.task.failures import Failure
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.progress import Budget
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
+from orchestrator.core.task.task_policy import OnBlocked
 
 
 def block(task: Task, reason: str, at: datetime) -> Task:
@@ -23,10 +24,18 @@ def block(task: Task, reason: str, at: datetime) -> Task:
     return add_notice(task, NoticeKind.BLOCKED, final_message(task, at), at, f"blocked-{task.seq}")
 
 
+def give_up(task: Task, reason: str, at: datetime) -> Task:
+    """Return the task after its last try: blocked until a person looks at it, or failed if its policy says so."""
+    return _failed(task, reason, at) if task.policy.on_blocked is OnBlocked.FAIL else block(task, reason, at)
+
+
 def fail(task: Task, reason: str, at: datetime) -> Task:
     """Return the task failed for good, with the reason on record."""
+    return _failed(record_failed_turn(task, at, "fatal", reason, "user_intervention"), reason, at)
+
+
+def _failed(task: Task, reason: str, at: datetime) -> Task:
     agent = replace(task.agent, status=AgentStatus.FAILED, blocked_by=None)
-    task = record_failed_turn(task, at, "fatal", reason, "user_intervention")
     task = replace(
         task,
         status=TaskStatus.FAILED,

@@ -148,7 +148,7 @@ def _on_stall(pipeline: Pipeline, task: Task, event: events.StallSeen) -> Task:
         case 3:
             return lifecycle.fail_attempt(pipeline, task, f"stalled: {event.evidence}", "stalled", event.at)
         case _:
-            return outcomes.block(task, f"{task.stage}: stalled again after a restart: {event.evidence}", event.at)
+            return outcomes.give_up(task, f"{task.stage}: stalled again after a restart: {event.evidence}", event.at)
 
 
 def interrupt_turn(task: Task, at: datetime) -> Task:
@@ -376,7 +376,9 @@ def _on_agent_error(task: Task, trouble: AgentError, at: datetime) -> Task:
 def _add_request(task: Task, draft: RequestDraft, answer: Answer | None, at: datetime) -> Task:
     visit = task.stages[task.stage].visits
     if sum((request.stage, request.visit) == (task.stage, visit) for request in task.requests) >= MOST_REQUESTS:
-        return outcomes.block(task, f"{task.stage}: its agent asked for something more than {MOST_REQUESTS} times", at)
+        return outcomes.give_up(
+            task, f"{task.stage}: its agent asked for something more than {MOST_REQUESTS} times", at
+        )
     known = reusable(task.requests, draft, task.stage)
     if known is not None:
         same = Answer(status=known.status, text=known.answer or "", by=known.answered_by or POLICY)

@@ -108,18 +108,8 @@ def say_nothing(task: Task, stage: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a callback may say beyond the task: the task whose child it is, if any, the files of the work as it stands,
-    and the last note of the task's agent.
-    """
-
-    parent: Task | None
-    files: Files
-    note: str = ""
-
-
-CallbackComposer = Callable[[Task, Surroundings], tuple[Callback, ...]]
+CallbackComposer = Callable[[Task, Files, str], tuple[Callback, ...]]
+"""Composes callbacks of a task from its files and the last note of its agent."""
 
 
 def record_nothing(task: Task, stage: str, files: Files, at: datetime) -> Records:
@@ -165,6 +155,9 @@ class Family:
     """The budget that counts the drafts which their review rejected: all but one in each visit of the stage."""
     plan_details: str = ""
     """Where an agent finds details of the plan, in words."""
+    listing: str = ""
+    """The given file that a list of a tracker's tickets becomes: JSON lines with id, title, description, tags and url.
+    """
     given: tuple[str, ...] = ()
     """Names of files that a submission may bring; the gate of the first stage finds them as if an agent left them."""
     begin: Callable[[Submitted, Files], Begun] = begin_as_submitted

@@ -18,9 +18,11 @@ from orchestrator.core.guards.files import (
     NoPlaceholders,
 )
 from orchestrator.core.guards.results import ChecksAcceptable, CommitCount, StepsCommitted, StepsCompleted, TreeClean
+from orchestrator.core.guards.ticket import TicketFiltered
 from orchestrator.core.task.guards import Guard
 
 GUARDS: dict[str, type[Guard]] = {
+    "ticket_filtered": TicketFiltered,
     "file_exists": FileExists,
     "file_min_chars": FileMinChars,
     "heading_count": HeadingCount,

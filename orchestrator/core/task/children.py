@@ -6,8 +6,8 @@ and its key in the plan.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 
@@ -51,7 +51,7 @@ class OnChildFailure(StrEnum):
     SKIP_DEPENDANTS = "skip_dependants"
     """Those that depend on it are skipped, the others continue."""
     GO_ON = "go_on"
-    """The others continue, also those that depend on it."""
+    """The others continue, also those that depend on it; a child whose tries are used up waits for nobody and fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,26 @@ class Child:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildDraft:
-    """A child with its text, the ticket of its task."""
+    """A child with its text, the ticket of its task, and the files that the folder of its task gets."""
+
+    key: str
+    title: str
+    text: str
+    after: tuple[str, ...] = ()
+    pipeline: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> ChildPlan:
+        """What the parent keeps of it."""
+        files = "".join(f"\n{name}\n{text}" for name, text in self.files.items())
+        digest = sha256(f"{self.title}\n{self.text}{files}".encode()).hexdigest()[:16]
+        return ChildPlan(key=self.key, title=self.title, after=self.after, digest=digest, pipeline=self.pipeline)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WrittenChild:
+    """A child as an agent may write it down: without files, because these are names in a task's own folder."""
 
     key: str
     title: str
@@ -89,27 +108,25 @@ class ChildDraft:
     after: tuple[str, ...] = ()
     pipeline: str = ""
 
-    @property
-    def plan(self) -> ChildPlan:
-        """What the parent keeps of it."""
-        digest = sha256(f"{self.title}\n{self.text}".encode()).hexdigest()[:16]
-        return ChildPlan(key=self.key, title=self.title, after=self.after, digest=digest, pipeline=self.pipeline)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ChildrenFile:
-    children: tuple[ChildDraft, ...]
+    children: tuple[_WrittenChild, ...]
 
 
 def read_children(text: str) -> tuple[ChildDraft, ...]:
     """Return the children of a JSON document `{"children": [{"key", "title", "text", "after"}]}`. Raises ValueError."""
     try:
-        return from_json(_ChildrenFile, orjson.loads(text)).children
+        written = from_json(_ChildrenFile, orjson.loads(text)).children
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
             f'it must be a JSON object like {{"children": [{{"key": "A", "title": "…", "text": "…", "after": []}}]}}: '
             f"{error!s:.200}"
         ) from error
+    return tuple(
+        ChildDraft(key=one.key, title=one.title, text=one.text, after=one.after, pipeline=one.pipeline)
+        for one in written
+    )
 
 
 def parent_id(child: str) -> str:

@@ -92,7 +92,8 @@ class NextAction(StrEnum):
 class Source:
     """The repository, what the work starts from, and the branch that it is done on.
 
-    `head` is the newest commit that the daemon has seen there.
+    `head` is the newest commit that the daemon has seen there. `plain_folder` is the folder without git that the result
+    is brought to; then the repository is one that the daemon made of it.
     """
 
     repo: str
@@ -101,6 +102,7 @@ class Source:
     branch: str
     worktree: str | None = None
     head: str | None = None
+    plain_folder: str = ""
 
     @property
     def commit(self) -> str:

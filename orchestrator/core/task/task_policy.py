@@ -17,10 +17,11 @@ class Autonomy(StrEnum):
 
 
 class OnBlocked(StrEnum):
-    """What happens when every cycle is used up."""
+    """What happens when every try is used up: a person has to look, one smaller attempt is made, or the task fails."""
 
     HALT = "halt"
     ESCALATE = "escalate"
+    FAIL = "fail"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from orchestrator.core.events.callback import Callback, CallbackKind
-from orchestrator.core.family.family import Surroundings
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
@@ -61,9 +60,7 @@ class CallbackSources:
         compose = self.pipeline_of(task).family.callbacks
         if compose is None:
             return ()
-        parent = None if task.parent is None else self.load(task.parent)
-        files = TreeFiles(self.workspace.git_of(task.id), task.source.commit, Path(task.folder))
-        return compose(task, Surroundings(parent=parent, files=files, note=self.note_of(task)))
+        return compose(task, _WorkOnBranch(self.workspace, task), self.note_of(task))
 
     def destination(self, task: Task, kind: CallbackKind) -> Destination | None:
         """Return where a task's callbacks go. Raises ValueError, OrchestratorError and OSError."""
@@ -77,6 +74,36 @@ class CallbackSources:
         while task.parent is not None:
             task = self.load(task.parent)
         return _instructions(self.workspace, task.id, task.source.base_commit)
+
+
+@dataclass(frozen=True, slots=True)
+class _WorkOnBranch:
+    """The files of a task as its newest commit has them; a task without a workspace has none."""
+
+    workspace: Workspace
+    task: Task
+
+    def artifact(self, name: str) -> str | None:
+        """As `Files.artifact`."""
+        files = self._files()
+        return files.artifact(name) if files else None
+
+    def committed(self, path: str) -> str | None:
+        """As `Files.committed`."""
+        files = self._files()
+        return files.committed(path) if files else None
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """As `Files.names`."""
+        files = self._files()
+        return files.names(folder) if files else ()
+
+    def _files(self) -> TreeFiles | None:
+        try:
+            git = self.workspace.git_of(self.task.id)
+        except OrchestratorError:
+            return None
+        return TreeFiles(git, self.task.source.commit, Path(self.task.folder))
 
 
 @lru_cache(maxsize=KEPT_INSTRUCTIONS)

@@ -15,23 +15,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 
-import orjson
 import structlog
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.records.projection import Projected, Projection
+from orchestrator.core.records.projection import RECORDS, Projected, Projection
 from orchestrator.core.task.children import ChildStatus
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task, TaskStatus
-from orchestrator.formats.codec import Json
 from orchestrator.formats.table import DefinitionError
+from orchestrator.redaction.documents import mask_document
 from orchestrator.storage.records import StoreError
 from orchestrator.storage.store import FolderStore
 
 log = structlog.get_logger()
 
-RECORDS = "records"
-"""The folder of a task that its projections are in."""
 BEHIND = "records-behind"
 """A mark in a task's folder: its projections do not show its end yet."""
 WRITE_EVERY = 1.0
@@ -86,6 +83,8 @@ class ProjectionWriter:
             shown.task = task
         shown.changed[task.id] = task
         shown.asked += 1
+        if shown.task.status.is_final or shown.task.status is TaskStatus.BLOCKED:
+            shown.hurry.set()  # people look at it now
         if shown.task.id not in self._writing:
             self._writing[shown.task.id] = asyncio.get_running_loop().create_task(self._keep_up(shown))
 
@@ -180,21 +179,8 @@ class ProjectionWriter:
             return None
 
     def _artifact(self, task_id: str, name: str) -> str:
-        """Return a file of a task with its secrets masked: those of a JSON document string by string."""
-        text = self._files.read_text(task_id, name)
-        try:
-            return orjson.dumps(self._masked_json(orjson.loads(text))).decode()
-        except orjson.JSONDecodeError:
-            return self._masked(text) if text else ""
-
-    def _masked_json(self, value: Json) -> Json:
-        if isinstance(value, str):
-            return self._masked(value) if value else value
-        if isinstance(value, list):
-            return [self._masked_json(one) for one in value]
-        if isinstance(value, dict):
-            return {self._masked(name): self._masked_json(one) for name, one in value.items()}
-        return value
+        """Return a file of a task with its secrets masked."""
+        return mask_document(self._files.read_text(task_id, name), self._masked)
 
     def _safe(self, task: Task) -> Task:
         """Return a task whose reasons, which may be words of an agent, have their secrets masked."""

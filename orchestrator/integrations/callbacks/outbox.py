@@ -144,7 +144,7 @@ class Outbox:
         patience, tries = self.parts.patience, 0
         while (task := self._newest.pop(task_id, None)) is not None:
             try:
-                await self._send_owed(task, client)
+                has_said = await self._send_owed(task, client)
             except _NotTaken as error:
                 pause = min(patience.pause * 2**tries, patience.longest_pause)
                 tries = min(tries + 1, 32)
@@ -156,17 +156,18 @@ class Outbox:
             if task.status.is_final and task_id not in self._newest:
                 self._forget(task_id)
                 return
-            with suppress(TimeoutError):  # the end of a task is told at once
-                await asyncio.wait_for(self._ended[task_id].wait(), patience.progress)
+            if has_said:
+                with suppress(TimeoutError):  # the end of a task is told at once
+                    await asyncio.wait_for(self._ended[task_id].wait(), patience.progress)
 
-    async def _send_owed(self, task: Task, client: httpx.AsyncClient) -> None:
-        """Send what was not sent yet. Raises _NotTaken for what has to be tried again."""
+    async def _send_owed(self, task: Task, client: httpx.AsyncClient) -> bool:
+        """Send what was not sent yet; return whether there is anything to tell. Raises _NotTaken to be tried again."""
         try:
             owed = await asyncio.to_thread(self.parts.owed, task)
             sent = await asyncio.to_thread(self._sent, task.id)
         except (OrchestratorError, OSError, ValueError) as error:
             log.warning("callbacks_not_composed", task=task.id, reason=str(error))
-            return
+            return True
         for callback in owed:
             if sent.get(callback.kind.value) == callback.key:
                 continue
@@ -181,6 +182,7 @@ class Outbox:
             if is_called:
                 sent[callback.kind.value] = callback.key
                 await asyncio.to_thread(self._remember, task.id, sent)
+        return bool(owed)
 
     async def _send(self, task: Task, callback: Callback, client: httpx.AsyncClient) -> bool:
         """Send a callback; return whether there is anybody to send it to. Raises _NotTaken."""

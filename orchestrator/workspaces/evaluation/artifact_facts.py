@@ -28,7 +28,7 @@ def seen_of(task: Task) -> Evidence:
 
 def names_in(folder: Path) -> list[str]:
     """Return the names of the task's own files that guards may ask for."""
-    return [path.name for path in folder.iterdir() if path.suffix in {".md", ".json"} and path.is_file()]
+    return [path.name for path in folder.iterdir() if path.suffix in {".md", ".json", ".jsonl"} and path.is_file()]
 
 
 def facts_of_files(folder: Path, names: Iterable[str], sought: Sequence[str] = ()) -> dict[str, FileFacts]:

@@ -115,7 +115,7 @@ class Gates:
 
     def _with_meaning(self, seen: Evidence, task: Task, pipeline: Pipeline, stage: Stage) -> Evidence:
         """Return the evidence with the children that a plan names, and the verdict of a verifier, read as its family
-        does; or with what is wrong in those files.
+        does, and what else its family reads in artifacts; or with what is wrong in those files.
         """
         files = self._examined(seen.files, task, pipeline, stage)
         for above in pipeline.stages.values():
@@ -129,8 +129,8 @@ class Gates:
     def _examined(
         self, found: Mapping[str, FileFacts], task: Task, pipeline: Pipeline, stage: Stage
     ) -> dict[str, FileFacts]:
-        """Return the facts with what the family finds in the files of its agents."""
-        if pipeline.family.examine is examine_nothing or not stage.work.is_done_by_agent:
+        """Return the facts with what the family finds in the files."""
+        if pipeline.family.examine is examine_nothing:
             return dict(found)
         files, examined = self.files_of(task), dict[str, FileFacts]()
         documents = [task.fill(pattern) for pattern in stage.documents]

@@ -19,6 +19,7 @@ from orchestrator.core.task.children import Child, ChildPlan, ChildStatus, OnChi
 from orchestrator.core.task.guards import Evidence
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.task import NextAction, Schedule, Source, Task, Timing
+from orchestrator.core.task.task_policy import OnBlocked
 
 
 def planned(pipeline: Pipeline, task: Task, evidence: Evidence) -> tuple[Child, ...]:
@@ -146,6 +147,7 @@ def task_of(parent: Task, stage: Stage, child: Child, at: datetime) -> Task:
     """
     ids = {one.plan.key: one.task for one in parent.children if one.plan.key in child.plan.after}
     suffix, key = child.task.removeprefix(parent.id), f"{parent.ticket.key}.{child.plan.key}"
+    goes_on = stage.on_child_failure is OnChildFailure.GO_ON
     return Task(
         id=child.task,
         parent=parent.id,
@@ -165,9 +167,9 @@ def task_of(parent: Task, stage: Stage, child: Child, at: datetime) -> Task:
         schedule=Schedule(
             priority=parent.schedule.priority,
             after=tuple(ids[key] for key in child.plan.after),
-            after_any_end=stage.on_child_failure is OnChildFailure.GO_ON,
+            after_any_end=goes_on,
         ),
-        policy=replace(parent.policy, caps=NO_CAPS),
+        policy=replace(parent.policy, caps=NO_CAPS, on_blocked=OnBlocked.FAIL if goes_on else parent.policy.on_blocked),
     )
 
 

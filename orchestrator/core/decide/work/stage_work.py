@@ -36,9 +36,9 @@ class StageWork(Work):
         return lifecycle.try_again(pipeline, task, lacking + refused, at)
 
     def give_up(self, pipeline: Pipeline, task: Task, reason: str, at: datetime) -> Task:
-        """Block the task."""
+        """Block the task, or fail it if its policy says so."""
         del pipeline
-        return outcomes.block(task, f"{task.stage}: {reason}", at)
+        return outcomes.give_up(task, f"{task.stage}: {reason}", at)
 
     def resume_point(self, pipeline: Pipeline, task: Task, evidence: Evidence, at: datetime) -> JsonObject:
         """Advise to start the stage over, because nothing half done is kept; in the last stage, to deliver."""

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -176,8 +175,8 @@ def to_lines(issues: Iterable[Issue]) -> str:
     return "".join(orjson.dumps(issue.document).decode() + "\n" for issue in issues)
 
 
-def issues_in_text(text: str, today: date) -> tuple[Issue, ...]:
-    """Return the issues that a text lists, numbered with today's date. Raises InvalidField.
+def issues_in_text(text: str) -> tuple[Issue, ...]:
+    """Return the issues that a text lists, numbered ISS-001 and so on. Raises InvalidField.
 
     JSON is read as such. Else each `## ` heading begins an issue, with what stands above the first as their common
     introduction; without such headings each item of a list is one; and without a list the whole text is one.
@@ -189,7 +188,7 @@ def issues_in_text(text: str, today: date) -> tuple[Issue, ...]:
         raise InvalidField("", f"there are more than {MOST_ENTRIES} issues; divide them among batches")
     issues = []
     for number, (title, description) in enumerate(parts, 1):
-        named = f"ISS-{today:%Y%m%d}-{number:03}"
+        named = f"ISS-{number:03}"
         if len(description) > TEXT:
             raise InvalidField(named, f"its text has more than {TEXT} characters")
         issues.append(Issue(id=named, title=title[:NAME], description=description))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from orchestrator.formats.codec import JsonObject
-from orchestrator.pipelines.families.issues.document import NAME, TEXT, Fields, InvalidField
+from orchestrator.pipelines.families.issues.document import NAME, TEXT, Fields
 
 PASSING_SCORE = 0.8
 MOST_TASKS = 50
@@ -207,12 +207,9 @@ def score_of(solution: Solution) -> Score:
     )
 
 
-def solution_problems(text: str, issue: str | None = None) -> tuple[str, ...]:
-    """Return why a text is no solution that can be carried out, in words for its author; nothing if it is one."""
-    try:
-        score = score_of(read_solution(text, issue))
-    except InvalidField as error:
-        return (str(error),)
+def score_problems(solution: Solution) -> tuple[str, ...]:
+    """Return what a solution lacks to be carried out, in words for its author; nothing if its score passes."""
+    score = score_of(solution)
     if score.is_passing:
         return ()
     shown = score.lacking[:MOST_SHOWN]

@@ -3,11 +3,9 @@
 from types import MappingProxyType
 
 from orchestrator.core.family.family import Family, StateAlias
-from orchestrator.pipelines.families.tickets.guards import TicketFiltered
 
 TICKETS = Family(
     name="tickets",
-    guards=MappingProxyType({"ticket_filtered": TicketFiltered}),
     aliases=MappingProxyType(
         {
             "READY_FOR_IMPL": StateAlias(stage="DESIGN"),

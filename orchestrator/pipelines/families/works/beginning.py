@@ -60,8 +60,8 @@ def earlier_files(work: str, files: Files) -> Mapping[str, str]:
         )
     if PLAN not in found:
         return found
-    done = sorted(filter(None, (_done_by(name, f"{folder}/{name}", files) for name in present)))
-    tasks = {key: read_task(text, key) for name, text in found.items() if (key := task_of_file(name))}
+    done = sorted(key for name in present if (key := _done_by(name, f"{folder}/{name}", files)))
+    tasks = {task: read_task(text, task) for name, text in found.items() if (task := task_of_file(name))}
     planned = joined(read_plan(found[PLAN]), tasks)
     if not planned:
         raise ValueError(f"{folder}/{PLAN} names no task, and there is no TASK-NN.md beside it")

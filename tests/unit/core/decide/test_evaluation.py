@@ -143,6 +143,13 @@ def test_an_escalated_task_gets_exactly_one_more_pass_of_the_smallest_scope_and_
     assert task.failures.entries[-1].transitioned_to is None
 
 
+def test_a_task_that_waits_for_nobody_fails_when_no_try_is_left() -> None:
+    failing = replace(with_budget(evaluating(), "eval_cycles", 2), policy=TaskPolicy(on_blocked=OnBlocked.FAIL))
+    task = (failing_again(failing) >> looked() << "stop agents/3" << "tell failed").task
+    assert (task.status, task.timing.failed_at is not None) == (TaskStatus.FAILED, True)
+    assert task.block_reason == "EVALUATION failed, and no try is left: unit_test: FAIL (exit code)"
+
+
 def test_a_task_that_halts_gets_no_further_pass() -> None:
     halting = with_budget(evaluating(), "eval_cycles", 2)
     play = failing_again(halting) >> looked() << "stop agents/3" << "tell blocked"

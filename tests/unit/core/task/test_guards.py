@@ -22,13 +22,13 @@ from orchestrator.core.guards.results import (
     StepsCompleted,
     TreeClean,
 )
+from orchestrator.core.guards.ticket import TicketFiltered
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.guards import Evidence, FileFacts, Guard, missing, missing_of_step
 from orchestrator.core.task.progress import Budget, Step, StepStatus
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.core.task.ticket import SensitiveCheck
-from orchestrator.pipelines.families.tickets.guards import TicketFiltered
 from tests.fakes.tasks import with_results
 from tests.unit.playbook import a_task
 

@@ -74,7 +74,7 @@ def test_guards_and_aliases_of_a_new_family_are_known_to_its_pipelines(phased: P
 def test_a_family_has_no_guards_or_aliases_of_another() -> None:
     with pytest.raises(PipelineError, match="unknown guard 'phase_numbered'"):
         parse_pipeline(PHASED.replace('family = "phases"\n', ""), "phased.toml")
-    with pytest.raises(PipelineError, match="unknown guard 'ticket_filtered'"):
-        parse_pipeline(PHASED.replace("phase_numbered", "ticket_filtered"), "phased.toml")
+    with pytest.raises(PipelineError, match="unknown guard 'commit_subject'"):
+        parse_pipeline(PHASED.replace("phase_numbered", "commit_subject"), "phased.toml")
     with pytest.raises(PipelineError, match="PHASE_DONE is the name of a result"):
         parse_pipeline(PHASED.replace("DONE", "PHASE_DONE"), "phased.toml")

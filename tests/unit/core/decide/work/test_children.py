@@ -16,7 +16,7 @@ from orchestrator.core.task.children import ChildPlan
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
-from orchestrator.core.task.task_policy import DEFAULT_POLICY
+from orchestrator.core.task.task_policy import DEFAULT_POLICY, OnBlocked
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from orchestrator.storage.records import summary_of
 from tests.documents import ROOT
@@ -144,6 +144,13 @@ def test_what_a_failed_child_means_for_the_others_is_the_pipelines_choice(
         play = play << command
     assert statuses(play.task) == left_over
     assert play.task.children[0].reason == "no way"
+
+
+@pytest.mark.parametrize(("then", "policy"), [("go_on", OnBlocked.FAIL), ("stop", OnBlocked.HALT)])
+def test_where_the_others_go_on_a_child_that_is_stuck_fails_and_waits_for_nobody(then: str, policy: OnBlocked) -> None:
+    play = divided(parts(then))
+    child = task_of(play.task, parts(then).stage("PARTS"), play.task.children[0], play.task.updated_at)
+    assert child.policy == replace(play.task.policy, on_blocked=policy)
 
 
 def test_a_child_that_was_completed_before_it_could_be_cancelled_is_completed() -> None:

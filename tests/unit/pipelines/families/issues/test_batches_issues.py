@@ -3,7 +3,6 @@
 import json
 import time
 from contextlib import suppress
-from datetime import date
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from orchestrator.pipelines.families.issues.issue import (
 from tests.unit.pipelines.families.issues.test_batches_solution import solution
 from tests.unit.pipelines.families.issues.test_batches_state import JSON_VALUES
 
-TODAY = date(2026, 5, 28)
 ISSUE: dict[str, Any] = {
     "id": "ISS-20260528-001",
     "title": "Names may be\nempty",
@@ -85,40 +83,40 @@ def test_finished_issues_are_left_out_with_what_depends_on_them() -> None:
 
 def test_every_section_of_a_text_is_an_issue_and_code_is_none() -> None:
     text = "# Bugs\nAll in the shop.\n\n## Empty names\nThey pass.\n```\n## no heading\n```\n## Slow list ##\n"
-    first, second = issues_in_text(text, TODAY)
-    assert (first.id, first.title) == ("ISS-20260528-001", "Empty names")
+    first, second = issues_in_text(text)
+    assert (first.id, first.title) == ("ISS-001", "Empty names")
     assert first.description == "They pass.\n```\n## no heading\n```\n\n# Bugs\nAll in the shop."
-    assert (second.id, second.title) == ("ISS-20260528-002", "Slow list")
+    assert (second.id, second.title) == ("ISS-002", "Slow list")
 
 
 def test_every_item_of_a_list_is_an_issue() -> None:
-    first, second, third = issues_in_text("- Empty names\n  They pass.\n\n- [ ] Slow list\n3. Typo\n", TODAY)
+    first, second, third = issues_in_text("- Empty names\n  They pass.\n\n- [ ] Slow list\n3. Typo\n")
     assert [one.title for one in (first, second, third)] == ["Empty names", "Slow list", "Typo"]
     assert first.description == "They pass."
 
 
 def test_a_text_without_a_list_is_one_issue() -> None:
-    (issue,) = issues_in_text("Names may be empty.\nThey should not:\n- one\n- two\n", TODAY)
+    (issue,) = issues_in_text("Names may be empty.\nThey should not:\n- one\n- two\n")
     assert issue.title == "Names may be empty."
     assert issue.description.endswith("- two")
 
 
 def test_json_in_a_text_is_read_as_json() -> None:
-    assert issues_in_text(f"\n{lines(ISSUE)}", TODAY) == read_issues(lines(ISSUE))
+    assert issues_in_text(f"\n{lines(ISSUE)}") == read_issues(lines(ISSUE))
     with pytest.raises(InvalidField):
-        issues_in_text("{not json", TODAY)
+        issues_in_text("{not json")
 
 
 @pytest.mark.parametrize("text", ["", " \n", "# \n##\n", "\n" * 1_000_000])
 def test_an_empty_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidField, match="empty"):
-        issues_in_text(text, TODAY)
+        issues_in_text(text)
 
 
 @given(st.text())
 def test_no_text_makes_the_reader_raise_anything_else(text: str) -> None:
     with suppress(InvalidField):
-        assert issues_in_text(text, TODAY)
+        assert issues_in_text(text)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(ISSUE)), JSON_VALUES))
@@ -133,5 +131,5 @@ def test_no_issue_makes_the_reader_raise_anything_else(changed: dict[str, Any]) 
 def test_hostile_texts_are_read_in_proportion_to_their_size(text: str) -> None:
     begun = time.perf_counter()
     with suppress(InvalidField):
-        issues_in_text(text, TODAY)
+        issues_in_text(text)
     assert time.perf_counter() - begun < 3

@@ -1,4 +1,4 @@
-"""The guard that only pipelines for tickets have."""
+"""The guard of a ticket as it was submitted."""
 
 from dataclasses import dataclass, field
 
