@@ -24,6 +24,8 @@ class Probabilities:
     """That an agent that exits in a turn was killed: it prints nothing and its totals are not saved."""
     agent_hangs: float = 0.01
     turn_fails: float = 0.02
+    more_children: float = 0.7
+    """That a plan names more children than it has to, which depend on each other at random."""
     incomplete: float = 0.06
     """That the turn succeeds but leaves incomplete work behind."""
     session_lost: float = 0.01

@@ -221,6 +221,8 @@ class World:
     def _children(self, pipeline: Pipeline, stage: Stage) -> dict[str, FileFacts]:
         """Return a plan of a few children, some of which depend on earlier ones, if a later stage wants that of it."""
         planned = [one for one in pipeline.stages.values() if one.children and one.children in stage.artifacts]
+        if not planned or self.rng.random() >= self.probabilities.more_children:
+            return {}
         return {one.children or "": FileFacts(chars=100, children=self._some(one)) for one in planned}
 
     def _some(self, stage: Stage) -> tuple[ChildPlan, ...]:
