@@ -8,13 +8,14 @@ counted: what was lost, what happened twice, what still runs. The last column sh
 """
 
 import argparse
+import json
 import random
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from pathlib import Path
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.client import DaemonUnreachable, RequestRefused
 from tests.acceptance.harness import ENDED, DaemonHarness, line_count
+from tests.documents import ROOT
 from tests.fakes.repositories import git
 
 STAGES_TURNS = 6
@@ -31,6 +33,9 @@ LONGEST_START, LONGEST_LIFE = 1.2, 0.5
 """Seconds: a daemon is killed during its start, or during its life after its first answer."""
 EARLY, PAUSED = 0.25, 0.15
 """The probability of a kill before the first answer, and of a pause before the kill."""
+CHILDREN, PLACES = "ABCDEF", 3
+TURNS_OF_FAMILY = 1 + 3 * len(CHILDREN)
+"""One divides the work; each child takes one to plan and one for each of two steps."""
 THINKING = {"*": {"think_ms": 80}}
 
 
@@ -64,22 +69,44 @@ class Toll:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-def nights(root: Path, dice: random.Random, kills: int, each: int) -> Iterator[tuple[Path, Toll]]:
-    """Run as many pipelines as the kills need, at most `each` in one; yield the folder and the results of each."""
+def nights(
+    root: Path, dice: random.Random, kills: int, each: int, *, children: bool = False
+) -> Iterator[tuple[Path, Toll]]:
+    """Run as many pipelines as the kills need, at most `each` in one; yield the folder and the results of each.
+
+    With `children`, each divides its work among six of them, three of which work side by side.
+    """
     number = 0
     while kills > 0:
         number += 1
         folder = root / str(number)
-        with DaemonHarness(folder, scenario=THINKING) as harness:
-            toll = storm(harness, dice, min(each, kills))
+        with _family(folder) if children else DaemonHarness(folder, scenario=THINKING) as harness:
+            toll = storm(harness, dice, min(each, kills), "parts" if children else None)
         kills -= toll.kills
         yield folder, toll
 
 
-def storm(harness: DaemonHarness, dice: random.Random, kills: int) -> Toll:
+def _family(folder: Path) -> DaemonHarness:
+    """Return a daemon whose tasks divide their work among children, each of which commits twice."""
+    plan = {"children": [{"key": key, "title": f"Part {key}", "text": key, "after": []} for key in CHILDREN]}
+    steps = "## Step 1: Begin\n## Step 2: End\n"
+    think: Mapping[str, object] = {"think_ms": 80, "no_work": True}
+    scenario = {
+        "DIVISION": [{"write": {"file": "$ORCHESTRATOR_OUTBOX/children.json", "text": json.dumps(plan)}, **think}],
+        "PART_PLAN": [{"write": {"file": "$ORCHESTRATOR_OUTBOX/plan.md", "text": steps}, **think}],
+        "BUILD": [
+            {"run": f"echo {word} >> $ORCHESTRATOR_TASK.txt", "commit": f"{word} it", **think}
+            for word in ("Begin", "End")
+        ],
+    }
+    folders = {"pipelines": [str(ROOT / "tests/data/pipelines_with_children")]}
+    return DaemonHarness(folder, scenario=scenario, max_agents=PLACES, folders=folders)
+
+
+def storm(harness: DaemonHarness, dice: random.Random, kills: int, pipeline: str | None = None) -> Toll:
     """Run one pipeline, and kill its daemon this many times or until the task has ended."""
     toll, began = Toll(), time.monotonic()
-    task = harness.submit()
+    task = harness.submit(pipeline=pipeline)
     while toll.kills < kills:
         _let_live(harness, dice)
         if TaskStatus(harness.state(task)["status"]) in ENDED:
@@ -95,7 +122,10 @@ def storm(harness: DaemonHarness, dice: random.Random, kills: int) -> Toll:
     _ask(harness, task, "resume")
     ended = harness.wait_until(task, lambda now: now.status in ENDED and now.run is None)
     toll.ends[ended.status] += 1
-    _count(harness, task, toll)
+    if pipeline is None:
+        _count(harness, task, toll)
+    else:
+        _count_family(harness, task, toll)
     toll.seconds = time.monotonic() - began
     return toll
 
@@ -132,15 +162,37 @@ def _count(harness: DaemonHarness, task: str, toll: Toll) -> None:
     toll.gaps_in_journal = int(seqs != list(range(1, len(seqs) + 1)))
 
 
+def _count_family(harness: DaemonHarness, parent: str, toll: Toll) -> None:
+    """Count what became of a parent and its children: each is made once, and one commit of each comes home."""
+    with suppress(AssertionError):
+        harness.nothing_is_left()
+    toll.survivors = len(harness.survivors())
+    made = {folder.name for folder in (harness.data / "tasks").iterdir()}
+    wanted = {parent, *(f"{parent}.{key}" for key in CHILDREN)}
+    taken = harness.taken_turns()
+    toll.turns_twice = len(taken) - len(set(taken)) + max(0, len(set(taken)) - TURNS_OF_FAMILY)
+    toll.turns_lost = max(0, TURNS_OF_FAMILY - len(set(taken)))
+    subjects, branch = harness.subjects(parent), harness.state(parent)["branch"]
+    files = {name: git(harness.repo, "show", f"{branch}:{name}.txt").split() for name in wanted - {parent}}
+    toll.commits_twice = max(0, len(subjects) - len(CHILDREN)) + len(made - wanted)
+    toll.commits_lost = sum(lines != ["Begin", "End"] for lines in files.values()) + len(wanted - made)
+    for name in wanted & made:
+        seqs = [line["seq"] for line in harness.journal(name)]
+        toll.gaps_in_journal += int(seqs != list(range(1, len(seqs) + 1)))
+        toll.deliveries_twice += abs(len(harness.journal(name, "BranchDelivered")) - 1)
+
+
 def main() -> int:
     """Run as many pipelines as the kills need; return 1 if anything was lost, happened twice or was left behind."""
     parser = argparse.ArgumentParser(description="kill -9 the daemon at random moments of real pipelines")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--each", type=int, default=25, help="kills per pipeline at most")
+    parser.add_argument("--children", action="store_true", help="kill daemons whose tasks have children side by side")
     given = parser.parse_args()
     whole, count, root = Toll(), 0, Path(tempfile.mkdtemp(prefix="chaos-"))
-    for folder, toll in nights(root, random.Random(given.seed), given.kills, given.each):
+    dice = random.Random(given.seed)
+    for folder, toll in nights(root, dice, given.kills, given.each, children=given.children):
         count += 1
         whole.add(toll)
         if toll.damage:
