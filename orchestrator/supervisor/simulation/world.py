@@ -149,11 +149,13 @@ class World:
 
     def inspect(self, task: Task, command: do.LookAtGate) -> Evidence:
         """Return the evidence that the daemon finds when it inspects the result of a stage."""
-        world, stage = self.of(task.id), self._pipelines[task.pipeline].stage(command.stage)
+        world, pipeline = self.of(task.id), self._pipelines[task.pipeline]
+        stage = pipeline.stage(command.stage)
         at = world.commits.index(command.since) + 1 if command.since in world.commits else 0
         new = tuple(world.commits[at:]) if stage.shows_branch else ()
         given = _complete(stage) if not stage.work.is_done_by_agent else {}
-        fresh = tuple(name for name in world.fresh if any(fnmatchcase(name, one) for one in stage.artifacts))
+        fresh = [name for name in world.fresh if any(fnmatchcase(name, one) for one in stage.artifacts)]
+        fresh += given.keys() & set(pipeline.family.given) if stage.name == pipeline.start else ()
         world.fresh.clear()
         return Evidence(
             files={**world.files, **given},
