@@ -83,6 +83,8 @@ class ProjectionWriter:
             shown.task = task
         shown.changed[task.id] = task
         shown.asked += 1
+        if shown.task.status.is_final or shown.task.status is TaskStatus.BLOCKED:
+            shown.hurry.set()  # people look at it now
         if shown.task.id not in self._writing:
             self._writing[shown.task.id] = asyncio.get_running_loop().create_task(self._keep_up(shown))
 
