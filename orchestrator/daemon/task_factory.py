@@ -24,7 +24,7 @@ from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.publication import Publish
 from orchestrator.core.task.task import Priority, Schedule, Source, Task, TaskStatus, Timing
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
-from orchestrator.core.task.ticket import Preflight, Ticket, TicketType
+from orchestrator.core.task.ticket import Preflight, Ticket, TicketList, TicketType
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import parsed, read_file
@@ -70,9 +70,9 @@ class Submission:
 
     `text` is a ticket, or the name of one on a tracker. A field that is None is taken from the ticket, or else from the
     settings. `usd` is a cost limit; a draft waits until it is submitted; `again` allows a second task of the ticket.
-    With `no_git` the `repo` is a folder without a repository, to which the result is brought back.
-    `retry_of` is the failed task that the new one repeats. `files` come with it, by the names that the pipeline's
-    family knows; `keys` are the ticket keys of the tasks of its repository.
+    With `no_git` the `repo` is a folder without a repository, to which the result is brought back. `retry_of` is the
+    failed task that the new one repeats. `files` come with it, by the names that the pipeline's family knows, `tickets`
+    are to be listed; `keys` are those of the tickets of its repository.
     """
 
     text: str
@@ -95,6 +95,7 @@ class Submission:
     no_git: bool = False
     retry_of: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    tickets: TicketList | None = None
     keys: tuple[str, ...] = ()
 
 

@@ -1,6 +1,7 @@
 """GitHub Enterprise on loopback."""
 
 import re
+import shlex
 
 from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import text_of
@@ -11,6 +12,8 @@ from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at, named
 
 _PATH = re.compile(r"/api/v3/repos/(?P<repo>[\w.-]+/[\w.-]+)/issues/(?P<number>\d+)(?P<comments>/comments)?")
 
+_LIST = re.compile(r"/api/v3(?:/repos/(?P<repo>[\w.-]+/[\w.-]+)/issues|/search/issues)")
+
 
 class GitHubServer(TrackerServer):
     """Stores issues by `owner/repo#number`."""
@@ -20,6 +23,8 @@ class GitHubServer(TrackerServer):
         return TrackerAccount(kind=Tracker.GITHUB, url=self.url, token=self.token, setting="GITHUB_TOKEN")
 
     def answer(self, asked: Asked) -> Json:
+        if listing := _LIST.fullmatch(asked.path):
+            return self._listed(asked, listing["repo"] or "")
         found = _PATH.fullmatch(asked.path)
         issue = self.issues.get(f"{found['repo']}#{found['number']}") if found else None
         if found is None or issue is None:
@@ -31,6 +36,29 @@ class GitHubServer(TrackerServer):
             return self._whole("POST", path, 201, said)
         told = _comments(issue, asked) if found["comments"] else _issue(int(found["number"]), issue)
         return self._whole("GET", path, 200, told)
+
+    def _listed(self, asked: Asked, repo: str) -> Json:
+        """Return a page of issues: those of a repository with all labels, or those that a search finds."""
+        path, words = asked.path.removeprefix("/api/v3"), shlex.split(asked.query.get("q", ""))
+        self.objections += objections("GET", path, asked.query, {})
+        labels = [word.removeprefix("label:") for word in words if word.startswith("label:")]
+        labels += filter(None, asked.query.get("labels", "").split(","))
+        repo = repo or next(word.removeprefix("repo:") for word in words if word.startswith("repo:"))
+        sought = [word for word in words if ":" not in word]
+        found = [
+            _issue(int(name.rpartition("#")[2]), issue)
+            for name, issue in self.issues.items()
+            if name.startswith(f"{repo}#")
+            and set(labels) <= set(issue.labels)
+            and all(word in issue.title for word in sought)
+            and not (words and issue.is_pull)
+        ]
+        size, page = asked.number("per_page", 30), asked.number("page", 1)
+        here = found[(page - 1) * size : page * size]
+        if not words:
+            return self._whole("GET", path, 200, here)
+        items: list[Json] = [{**one, "body": one["body"] or "", "score": 1.0} for one in here if isinstance(one, dict)]
+        return self._whole("GET", path, 200, {"total_count": len(found), "incomplete_results": False, "items": items})
 
     def _whole(self, method: str, path: str, status: int, answer: Json) -> Json:
         whole, wrong = completed(method, path, status, answer)

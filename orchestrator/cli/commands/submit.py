@@ -13,6 +13,7 @@ import typer
 from rich.text import Text
 
 from orchestrator.cli.context import Json, UsageError, context_of, has_stopped, parse_options, retry_while_down
+from orchestrator.cli.intake.batch import BATCH, read_batch
 from orchestrator.cli.output import console, note, plain, print_json, status_text
 from orchestrator.cli.request_output import how
 from orchestrator.core.task.task import Priority, TaskStatus
@@ -28,7 +29,7 @@ LOOK_EVERY = 1.0
 """Seconds between two looks of `--wait`."""
 EMPTY: tuple[object, ...] = (None, "", (), {})
 """What options are that were not given."""
-NOT_OF_A_DRAFT = {"repo", "ticket", "again", "no_git", "budget"}
+NOT_OF_A_DRAFT = {"repo", "ticket", "again", "no_git", "budget", "issues", "skip_plan", "skip_execute"}
 """Options that a draft keeps as it was created; `orchestrator budget` changes its caps."""
 
 
@@ -102,6 +103,14 @@ Merge = Annotated[
         "--auto-merge/--no-auto-merge", help="Whether it merges by itself when it may; default: as in the settings."
     ),
 ]
+Issues = Annotated[
+    str | None,
+    typer.Option(
+        "--issues",
+        metavar="SOURCE",
+        help="A batch: a file of JSON lines, the folder of an earlier one, or on GitHub: 'owner/repo label:bug words'.",
+    ),
+]
 Draft = Annotated[
     str | None,
     typer.Option("--task", metavar="TASK", help="Submit this draft, with these changes; with --draft only change it."),
@@ -128,20 +137,27 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     auto_merge: Merge = None,
     budget: Annotated[float | None, typer.Option(metavar="USD", help="What it may cost at most.", min=0.01)] = None,
     again: Annotated[bool, typer.Option("--again", help="Even if the ticket has an active task here.")] = False,
+    issues: Issues = None,
+    skip_plan: Annotated[bool, typer.Option("--skip-plan", help="A batch: carry out the solutions it has.")] = False,
+    skip_execute: Annotated[bool, typer.Option("--skip-execute", help="A batch: plan, and carry out nothing.")] = False,
     no_git: Annotated[bool, typer.Option("--no-git", help="The folder has no repository, and gets none.")] = False,
     draft: Annotated[bool, typer.Option("--draft", help="Keep it as a draft; --task submits it.")] = False,
     task: Draft = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the task to its end.")] = False,
     json: Json = False,
 ) -> int:
-    """Submit a ticket or a draft. A text that begins with - is given after --.
+    """Submit a ticket, a batch of issues, or a draft. A text that begins with - is given after --.
 
     With --task, the other options change that draft before it is submitted; with --draft too it stays a draft.
-
     With --wait, the exit code is 0 if the task was completed, and 1 otherwise.
     """
     _refuse_for_drafts(context, draft=draft, task=task, wait=wait)
+    batch = read_batch(issues, skip_plan=skip_plan, skip_execute=skip_execute)
+    if issues is not None and text is None and file is None:
+        text, pipeline = f"Issues of {issues}", pipeline or BATCH
     given = {
+        "files": batch.files,
+        "tickets": batch.tickets,
         "text": _ticket(text, file) if task is None or text or file else None,
         "repo": repo.expanduser().absolute(),
         "title": title,
@@ -161,11 +177,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "no_git": no_git,
         "draft": draft,
     }
-    if task is not None:
-        changes = {name: given[name] for name in given if name in ChangeBody.model_fields and given[name] not in EMPTY}
-        return _submit(context, partial(_change, task, changes, stays=draft), wait=wait, json=json)
-    body = parse_options(SubmissionBody, given)
-    return _submit(context, lambda client: client.submit(body, uuid4().hex), wait=wait, json=json)
+    return _submit(context, _sending(given, task, stays=draft), wait=wait, json=json)
 
 
 def import_(
@@ -192,6 +204,15 @@ def _refuse_for_drafts(context: typer.Context, *, draft: bool, task: str | None,
     fixed = next((name for name, source in sorted(sources.items()) if source and source.name == "COMMANDLINE"), None)
     if fixed is not None:
         raise UsageError(f"--{fixed} of a draft cannot be changed; leave it out, or submit a new ticket")
+
+
+def _sending(given: Mapping[str, object], task: str | None, *, stays: bool) -> Callable[[Client], TaskView]:
+    """Return what sends a submission, or the changes of a draft."""
+    if task is not None:
+        changes = {name: given[name] for name in given if name in ChangeBody.model_fields and given[name] not in EMPTY}
+        return partial(_change, task, changes, stays=stays)
+    body = parse_options(SubmissionBody, dict(given))
+    return lambda client: client.submit(body, uuid4().hex)
 
 
 def _change(task: str, changes: Mapping[str, object], client: Client, *, stays: bool) -> TaskView:

@@ -157,7 +157,7 @@ class DemoEnvironment:
         text = SETTINGS.format(data=json.dumps(str(self.data)), pipelines=json.dumps(str(self.root / "pipelines")))
         if not self.claude:
             agent = [sys.executable, str(bundled(Kind.SCRIPTED_AGENT))]
-            scenario = self.root / "scenario.json"  # a variable holds 128 KiB at most
+            scenario = self.root / "scenario.json"
             scenario.write_text(json.dumps(self._scenario()), encoding="utf-8")
             variables = {
                 "ORCHESTRATOR_SCENARIO": str(scenario),

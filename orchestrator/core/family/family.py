@@ -155,6 +155,9 @@ class Family:
     """The budget that counts the drafts which their review rejected: all but one in each visit of the stage."""
     plan_details: str = ""
     """Where an agent finds details of the plan, in words."""
+    listing: str = ""
+    """The given file that a list of a tracker's tickets becomes: JSON lines with id, title, description, tags and url.
+    """
     given: tuple[str, ...] = ()
     """Names of files that a submission may bring; the gate of the first stage finds them as if an agent left them."""
     begin: Callable[[Submitted, Files], Begun] = begin_as_submitted

@@ -52,6 +52,15 @@ class Ticket:
     preflight: Preflight | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketList:
+    """Open tickets of a repository on a tracker: with all of these labels, or that a search for `query` finds."""
+
+    project: str
+    labels: tuple[str, ...] = ()
+    query: str = ""
+
+
 def variables_in(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the variables that texts need, as in `${NAME}`, each once; `${NAME:-…}` has a default and is left out."""
     return tuple(dict.fromkeys(found["name"] for text in texts for found in _VARIABLE.finditer(text)))

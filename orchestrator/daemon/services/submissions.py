@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from orchestrator.core.decide import machine, transitions
 from orchestrator.core.events.events import DraftChanged, TaskSubmitted
 from orchestrator.core.family.family import begin_as_submitted
@@ -25,7 +27,7 @@ from orchestrator.daemon.task_factory import (
     title_of,
 )
 from orchestrator.formats.files import read_file
-from orchestrator.integrations.tickets.text.reference import JIRA_KEY
+from orchestrator.integrations.tickets.text.reference import JIRA_KEY, parse_query
 from orchestrator.integrations.tickets.text.template import variant_of
 from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.integrations.tickets.trackers import Trackers
@@ -68,11 +70,25 @@ class SubmissionService:
         self._refuse_past(submission.at)
         predecessors = tuple([await self.index.find_id(name) for name in after])
         requirement = await self.trackers.requirement(submission.text)
-        submission = replace(submission, after=predecessors)
+        submission = replace(submission, after=predecessors, files=await self._files(submission))
         async with self._naming(submission) as keys:
             submission = replace(submission, keys=keys)
             task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
             return await self._accept(task, submission, requirement, by)
+
+    async def _files(self, submission: Submission) -> Mapping[str, str]:
+        """Return the files that come with a submission, with the list of the tickets that it names on a tracker."""
+        if submission.tickets is None:
+            return submission.files
+        pipeline = self.factory.pipelines().get(submission.pipeline or "")
+        name = pipeline.family.listing if pipeline else ""
+        if not name:
+            raise SubmissionRefused("only a pipeline for issues takes a list of tickets; name one with --pipeline")
+        if name in submission.files:
+            raise SubmissionRefused(f"give either {name} or the tickets of a repository, not both")
+        asked = submission.tickets
+        found = await self.trackers.listed(parse_query(asked.project, asked.labels, asked.query))
+        return {**submission.files, name: b"".join(map(_line_of, found)).decode()}
 
     @asynccontextmanager
     async def _naming(self, submission: Submission) -> AsyncGenerator[tuple[str, ...]]:
@@ -273,6 +289,12 @@ def _submission_of(task: Task) -> Submission:
         on_blocked=policy.on_blocked,
         auto_merge=policy.auto_merge,
     )
+
+
+def _line_of(ticket: Requirement) -> bytes:
+    """Return a ticket as a line of a list."""
+    line = {"id": ticket.key, "title": ticket.title, "description": ticket.text, "tags": ticket.labels}
+    return orjson.dumps({**line, "url": ticket.url}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _refuse_unfit(folder: Path, live: LiveWorkspace) -> None:

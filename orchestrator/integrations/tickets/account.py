@@ -8,7 +8,7 @@ from orchestrator.integrations.credentials import Credentials, from_github_tool
 from orchestrator.integrations.errors import AuthenticationFailed
 from orchestrator.integrations.http import HttpClient, Patience
 from orchestrator.integrations.tickets.gateway import Gateway
-from orchestrator.integrations.tickets.text.reference import Reference, Site
+from orchestrator.integrations.tickets.text.reference import Reference, Site, TicketQuery
 from orchestrator.integrations.tickets.text.ticket import Tracker
 
 
@@ -35,8 +35,8 @@ class TrackerAccount:
         host, slash, path = rest.partition("/")
         return Site(kind=self.kind, url=f"{scheme.lower()}://{host.lower()}{slash}{path}")
 
-    async def client(self, reference: Reference, patience: Patience) -> HttpClient:
-        """Return a client of its API, for questions about one ticket."""
+    async def client(self, reference: Reference | TicketQuery, patience: Patience) -> HttpClient:
+        """Return a client of its API, for questions about one ticket or a list of them."""
         api = api_of(self.site.url) if self.kind is Tracker.GITHUB else self.site.url
         return HttpClient(api, await self.login(patience), patience, subject=str(reference))
 

@@ -3,7 +3,7 @@
 https://docs.github.com/en/rest/issues/issues#get-an-issue; a pull request is an issue there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -11,11 +11,12 @@ from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.markdown import visible
 from orchestrator.integrations.http import HttpClient
 from orchestrator.integrations.tickets.text.classifier import priority_of, type_of
-from orchestrator.integrations.tickets.text.reference import Reference
+from orchestrator.integrations.tickets.text.reference import Reference, Site, TicketQuery
 from orchestrator.integrations.tickets.text.ticket import (
     MOST_COMMENTS,
     Moment,
     Named,
+    NoTicket,
     Requirement,
     TicketComment,
     Tracker,
@@ -26,6 +27,8 @@ from orchestrator.integrations.tickets.text.ticket import (
 )
 
 PAGE = 20
+LIST_PAGE, MOST_LISTED = 100, 1000
+"""Issues on a page of a list, and how many a list may have in all; GitHub's search finds no more."""
 
 _STRANGERS = frozenset({"", "NONE", "FIRST_TIMER", "FIRST_TIME_CONTRIBUTOR"})
 
@@ -56,7 +59,12 @@ class _Comment(TrackerRecord):
     created_at: Moment = None
 
 
+class _Found(TrackerRecord):
+    items: tuple[_Issue, ...] = ()
+
+
 _ISSUE, _COMMENTS = TypeAdapter(_Issue), TypeAdapter(list[_Comment])
+_ISSUES, _FOUND = TypeAdapter(list[_Issue]), TypeAdapter(_Found)
 
 
 async def fetch_github(http: HttpClient, reference: Reference) -> Requirement:
@@ -66,7 +74,38 @@ async def fetch_github(http: HttpClient, reference: Reference) -> Requirement:
     """
     path = f"/repos/{reference.project}/issues/{reference.number}"
     issue = await http.get(_ISSUE, path)
-    comments = await _comments(http, path, issue.comments)
+    return _requirement(reference, issue, await _comments(http, path, issue.comments))
+
+
+async def list_github(http: HttpClient, site: Site, query: TicketQuery) -> tuple[Requirement, ...]:
+    """Return the open issues of a repository that a query finds, oldest first, without their comments.
+
+    https://docs.github.com/en/rest/issues/issues#list-repository-issues, and with words to search for
+    https://docs.github.com/en/rest/search/search#search-issues-and-pull-requests. Raises RemoteError and NoTicket.
+    """
+    found: list[_Issue] = []
+    for page in range(1, -(-MOST_LISTED // LIST_PAGE) + 2):
+        issues = await _page(http, query, {"per_page": LIST_PAGE, "page": page, "sort": "created"})
+        found += [issue for issue in issues if not issue.pull_request]
+        if len(issues) < LIST_PAGE:
+            break
+    if len(found) > MOST_LISTED:
+        raise NoTicket(f"{query} finds more than {MOST_LISTED} issues; choose fewer by a label or a query")
+    references = (Reference(site=site, project=query.project, number=issue.number) for issue in found)
+    return tuple(_requirement(one, issue, ()) for one, issue in zip(references, found, strict=True))
+
+
+async def _page(http: HttpClient, query: TicketQuery, params: Mapping[str, str | int]) -> Sequence[_Issue]:
+    if not query.words:
+        chosen = {"labels": ",".join(query.labels)} if query.labels else {}
+        path = f"/repos/{query.project}/issues"
+        return await http.get(_ISSUES, path, {**params, **chosen, "state": "open", "direction": "asc"})
+    labels = [f'label:"{label}"' for label in query.labels]
+    words = " ".join((f"repo:{query.project}", "is:issue", "is:open", *labels, query.words))
+    return (await http.get(_FOUND, "/search/issues", {**params, "q": words, "order": "asc"})).items
+
+
+def _requirement(reference: Reference, issue: _Issue, comments: Sequence[TicketComment]) -> Requirement:
     labels = [label if isinstance(label, str) else label.name for label in issue.labels]
     kinds = [issue.type.name] if issue.type else []
     title = one_name(issue.title) or reference.key

@@ -10,12 +10,12 @@ from orchestrator.integrations.http import Patience
 from orchestrator.integrations.tickets.account import TrackerAccount, with_public
 from orchestrator.integrations.tickets.comments import fit_text, post_comment
 from orchestrator.integrations.tickets.gateway import Gateway
-from orchestrator.integrations.tickets.github import fetch_github
+from orchestrator.integrations.tickets.github import fetch_github, list_github
 from orchestrator.integrations.tickets.gitlab import fetch_gitlab
 from orchestrator.integrations.tickets.jira import fetch_jira
 from orchestrator.integrations.tickets.jira_gateway import comment_by_gateway, fetch_by_gateway
 from orchestrator.integrations.tickets.text.plain_text import from_text
-from orchestrator.integrations.tickets.text.reference import Reference, parse_reference
+from orchestrator.integrations.tickets.text.reference import Reference, TicketQuery, parse_reference
 from orchestrator.integrations.tickets.text.template import parse_template
 from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement, Tracker
 from orchestrator.settings import Settings, environment_with_secrets
@@ -54,6 +54,24 @@ class Trackers:
                 "slow, then submit again"
             ) from error
         return replace(requirement, type=parse_template(requirement.text).type or requirement.type)
+
+    async def listed(self, query: TicketQuery) -> tuple[Requirement, ...]:
+        """Return the open tickets that a query finds on the first configured GitHub. Raises RemoteError and NoTicket.
+
+        They come without comments, which would take a request for each.
+        """
+        account = next(account for account in self._accounts if account.kind is Tracker.GITHUB)
+        try:
+            async with asyncio.timeout(self._patience.ticket), await account.client(query, self._patience) as http:
+                found = await list_github(http, account.site, query)
+        except TimeoutError as error:
+            raise Unreachable(
+                f"the issues of {query} could not be fetched within {self._patience.ticket:g} s; try again, or choose "
+                "fewer by a label"
+            ) from error
+        if not found:
+            raise NoTicket(f"there are no open issues in {query} on {account.site.url}")
+        return found
 
     async def tell(self, url: str, text: str, status: str | None) -> str:
         """Comment on the ticket at an address and set its status; return why that failed, or ""."""

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response, status
 
+from orchestrator.core.task.ticket import TicketList
 from orchestrator.daemon.services.tasks import TaskQuery
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.server.idempotency import KeyedRoute
@@ -26,7 +27,8 @@ async def tasks(service: TheService, wanted: Annotated[TaskFilter, Query()]) -> 
 @router.post("", status_code=status.HTTP_201_CREATED)
 async def submit(body: SubmissionBody, response: Response, service: TheService, by: By) -> TaskView:
     """Submit a ticket."""
-    submission = Submission(**{**dict(body), "after": ()})
+    tickets = TicketList(**dict(body.tickets)) if body.tickets else None
+    submission = Submission(**{**dict(body), "after": (), "tickets": tickets})
     task = await service.submissions.submit(submission, body.after, by)
     response.headers["Location"] = f"/api/tasks/{task.id}"
     return task_view(task, service.redact)

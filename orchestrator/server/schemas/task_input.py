@@ -14,6 +14,9 @@ from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import TicketType
 from orchestrator.server.schemas.base import Utf8, View, without_surrogates
 
+MOST_FILES = 10
+"""How many files may come with a submission."""
+
 
 def _in_utc(at: datetime) -> datetime:
     try:
@@ -32,12 +35,23 @@ def _absolute(path: Path) -> Path:
 Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
+class TicketsBody(View):
+    """Open issues of a repository `owner/name` on GitHub: with all of these labels, or that a search finds."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    project: Utf8
+    labels: tuple[Utf8, ...] = Field(default=(), max_length=MOST_FILES)
+    query: Utf8 = ""
+
+
 class SubmissionBody(View):
     """A ticket, or the name of one on a tracker; `repo` is an absolute path, `checks` maps names to commands.
 
     Where pipeline, type, priority or autonomy are left out, the ticket decides; on_blocked then follows from the
-    autonomy, auto_merge from the settings. `at` has a time zone; `again` allows a second task of a live ticket.
-    With `no_git` the folder `repo` has no repository, and the result is brought back to it.
+    autonomy, auto_merge from the settings. `at` has a time zone; `again` allows a second task of a live ticket. With
+    `no_git` the folder `repo` has no repository, and the result is brought back to it. `files` are those that the
+    pipeline takes, by name; `tickets` become its list of issues.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -60,6 +74,8 @@ class SubmissionBody(View):
     draft: bool = False
     again: bool = False
     no_git: bool = False
+    files: Mapping[Utf8, Utf8] = Field(default_factory=dict, max_length=MOST_FILES)
+    tickets: TicketsBody | None = None
 
 
 class ImportBody(View):

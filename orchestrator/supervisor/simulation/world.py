@@ -34,6 +34,7 @@ class TaskWorld:
     commits: list[str] = field(default_factory=list)
     files: dict[str, FileFacts] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
+    """What lies in the outbox of its present agent."""
     dirty: tuple[str, ...] = ()
     has_analysis: bool = False
     delivered: str | None = None
@@ -120,6 +121,8 @@ class World:
         if folder in world.trees:
             return
         self._record_effect(task.id, f"start {folder}")
+        if not command.resume:
+            world.fresh.clear()
         session = world.sessions.setdefault(command.session_id, SimulatedSession())
         launch = SimulatedLaunch(
             attempt=command.attempt,
@@ -149,12 +152,14 @@ class World:
 
     def inspect(self, task: Task, command: do.LookAtGate) -> Evidence:
         """Return the evidence that the daemon finds when it inspects the result of a stage."""
-        world, stage = self.of(task.id), self._pipelines[task.pipeline].stage(command.stage)
+        world, pipeline = self.of(task.id), self._pipelines[task.pipeline]
+        stage = pipeline.stage(command.stage)
         at = world.commits.index(command.since) + 1 if command.since in world.commits else 0
         new = tuple(world.commits[at:]) if stage.shows_branch else ()
         given = _complete(stage) if not stage.work.is_done_by_agent else {}
         fresh = tuple(name for name in world.fresh if any(fnmatchcase(name, one) for one in stage.artifacts))
-        world.fresh.clear()
+        if stage.name == pipeline.start:
+            fresh += tuple(name for name in pipeline.family.given if name in given)
         return Evidence(
             files={**world.files, **given},
             fresh=tuple(sorted(fresh)),

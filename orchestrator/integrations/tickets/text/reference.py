@@ -15,8 +15,12 @@ from orchestrator.redaction.display import escape_text
 LONGEST = 1000
 """Characters; anything longer is a text, not a name."""
 
+LONGEST_WORDS = 200
+"""Characters of a search; GitHub takes 256 with what is added."""
+
 JIRA_KEY = re.compile(r"(?!LOCAL-)(?P<project>[A-Z][A-Z0-9_]{0,30})-(?P<number>[1-9][0-9]{0,11})")
 _SHORT = re.compile(r"(?P<project>[\w.-]+(?:/[\w.-]+)+)#(?P<number>[1-9][0-9]{0,11})", re.ASCII)
+_PROJECT = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 _ORIGIN = re.compile(r"(?P<origin>https?://[^/?#@\\]+)(?P<rest>.*)", re.IGNORECASE)
 _PAGES: Mapping[Tracker, Sequence[re.Pattern[str]]] = {
@@ -70,6 +74,31 @@ class Reference:
         on = self.site.url.partition("://")[2]
         name = self.key if self.site.kind is Tracker.JIRA else f"{self.project}#{self.number}"
         return f"{name} on {on}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketQuery:
+    """Open tickets of one repository: those with all of these labels, or that a search finds for these words."""
+
+    project: str
+    labels: tuple[str, ...] = ()
+    words: str = ""
+
+    def __str__(self) -> str:
+        chosen = [f"the label {label}" for label in self.labels] + ([repr(self.words)] if self.words else [])
+        return f"{self.project} with {' and '.join(chosen)}" if chosen else self.project
+
+
+def parse_query(project: str, labels: Sequence[str], words: str) -> TicketQuery:
+    """Return the query for tickets of a repository. Raises NoTicket."""
+    if not _PROJECT.fullmatch(project):
+        raise NoTicket(f"{escape_text(project)} names no repository; write owner/repository")
+    for label in labels:
+        if not label.strip() or "," in label or '"' in label:
+            raise NoTicket(f"{escape_text(label)} cannot be a label: no commas and no quotation marks")
+    if len(words) > LONGEST_WORDS:
+        raise NoTicket(f"the query has {len(words)} characters; at most {LONGEST_WORDS} are searched for")
+    return TicketQuery(project=_path(project, project), labels=tuple(labels), words=" ".join(words.split()))
 
 
 def parse_reference(text: str, sites: Sequence[Site]) -> Reference | None:

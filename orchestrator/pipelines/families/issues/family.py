@@ -60,6 +60,7 @@ ISSUES = Family(
             "nothing_executed": NothingExecuted,
         }
     ),
+    listing=ISSUES_FILE,
     given=(ISSUES_FILE, OPTIONS_FILE, SOLUTION_FILE),
     begin=begin,
     read_children=read_children,

@@ -1,6 +1,6 @@
 """The files of a batch, as the original tool has them: its state with history, results, snapshots and reports.
 
-state.json, state-history.json, queue.json
+issues.jsonl, state.json, state-history.json, queue.json
 solutions/<issue>-plan.json, solutions/<issue>-execution.json
 snapshots/snapshot-before-execute-<n>.json
 planning-results.json, execution-results.json
@@ -19,6 +19,7 @@ from orchestrator.core.task.progress import StageStatus
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import Json, JsonObject, stamp, to_json
 from orchestrator.formats.files import parsed
+from orchestrator.pipelines.families.issues.batch import ISSUES_FILE
 from orchestrator.pipelines.families.issues.batch_state import (
     BatchError,
     BatchPhase,
@@ -62,6 +63,8 @@ class BatchProjection(Projection):
         works = works_of(task.children, projected.children)
         state = state_of(task, works)
         files = _saved(state, projected.record)
+        if listed := projected.artifact(ISSUES_FILE):
+            files[ISSUES_FILE] = listed
         files["queue.json"] = _json(to_json(state.queue))
         files.update(_snapshots(state, works, projected.record))
         files.update(_solutions(works))

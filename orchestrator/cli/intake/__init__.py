@@ -1,0 +1,1 @@
+"""What the command line reads on the submitter's machine before it submits."""
