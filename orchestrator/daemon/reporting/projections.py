@@ -192,4 +192,4 @@ class ProjectionWriter:
 
 
 def _has_ended(task: Task) -> bool:
-    return task.status.is_final and not task.has_live_children
+    return task.status.is_final and not task.has_open_children
