@@ -14,13 +14,13 @@ from tests.acceptance.harness import DaemonHarness, Json
 from tests.fakes.callback_server import CallbackServer
 from tests.fakes.repositories import commit, git
 
-DECLARED = load_definitions(BUNDLED).pipelines
+DECLARED = load_definitions(BUNDLED)
 JOB = {name: text for name, text in REPOSITORY.items() if name != ".orchestrator.toml"}
 TEXT = "Add slugify(text). Proceed automatically"
 
 
 def script(name: str, **more: object) -> Json:
-    return {**script_of(DECLARED[name], DECLARED), **more}
+    return {**script_of(DECLARED.pipelines[name], DECLARED), **more}
 
 
 def submit(harness: DaemonHarness, pipeline: str, instructions: str = "# Rules\n") -> str:

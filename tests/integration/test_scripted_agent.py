@@ -382,6 +382,18 @@ def test_a_turn_may_wait_for_a_file_and_then_continue(stage: Stage) -> None:
         assert of(Text, agent.until(lambda event: isinstance(event, TurnResult)))[0].text == "going"
 
 
+def test_it_leaves_files_and_an_answer_under_the_names_of_its_turn(stage: Stage) -> None:
+    child = replace(stage.task, ticket=replace(stage.task.ticket, key="WORK-07.TASK-01"))
+    left = {"plan.md": "for {key} of {parent}", "works/{parent}/{key}.md": "at {head}"}
+    scenario = {"ANALYSIS": [{"say": "no"}], "ANALYSIS of TASK-01": [[{"leave": left}, {"answer": "{key} is done"}]]}
+    stage.task = child
+    events = stage.playing(scenario, stage.turn("ANALYSIS"))
+    assert of(TurnResult, events)[0].text == "TASK-01 is done"
+    assert (stage.outbox / "plan.md").read_text() == "for TASK-01 of WORK-07"
+    head = git(stage.worktree, "rev-parse", "--short", "HEAD")
+    assert (stage.worktree / "works/WORK-07/TASK-01.md").read_text() == f"at {head}"
+
+
 def test_it_prints_writes_and_commits_what_the_scenario_says(stage: Stage) -> None:
     write = {"file": "$ORCHESTRATOR_OUTBOX/x.md", "text": "x"}
     turn = {"say": "hi", "think_ms": 1, "run": "echo y > y", "commit": "Add y", "write": write, "no_work": True}

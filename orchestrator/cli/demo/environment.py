@@ -157,8 +157,10 @@ class DemoEnvironment:
         text = SETTINGS.format(data=json.dumps(str(self.data)), pipelines=json.dumps(str(self.root / "pipelines")))
         if not self.claude:
             agent = [sys.executable, str(bundled(Kind.SCRIPTED_AGENT))]
+            scenario = self.root / "scenario.json"
+            scenario.write_text(json.dumps(self._scenario()), encoding="utf-8")
             variables = {
-                "ORCHESTRATOR_SCENARIO": json.dumps(self._scenario()),
+                "ORCHESTRATOR_SCENARIO": str(scenario),
                 "ORCHESTRATOR_SCRIPTED_HOME": str(self.root / "agent"),
             }
             text += f'[agent]\ndriver = "command"\ncommand = {json.dumps(agent)}\n'

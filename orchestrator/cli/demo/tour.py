@@ -26,10 +26,11 @@ from orchestrator.server.schemas.user_requests import RequestView
 LONGEST = 120.0
 """Seconds."""
 TEXTS: Mapping[str, str] = {
+    "issue-plan-execute": "- Titles cannot be turned into addresses\n- README.md does not say how\n",
     "release": "Release 1.4.0\n\n## Version\n\n1.4.0\n\n## Included Changes\n\n- slugify\n",
     "review_only": "Review textkit\n\nIs it right, and can people use it without reading its code?\n",
 }
-"""What is submitted to pipelines that change no code; all others get the demo's ticket."""
+"""What is submitted to pipelines that do another job than the demo's ticket."""
 
 
 def parts_of_others(declared: Mapping[str, Pipeline]) -> frozenset[str]:
@@ -45,7 +46,7 @@ class Tour:
     """Follows one task of a pipeline; `moments` is what happened on the way."""
 
     def __init__(self, root: Path, printer: Printer, pipeline: Pipeline, definitions: Definitions) -> None:
-        scenario = script_of(pipeline, definitions.pipelines)
+        scenario = script_of(pipeline, definitions)
         self.environment = DemoEnvironment(root, claude=False, scenario=scenario)
         self._client, self._printer, self._pipeline = self.environment.client, printer, pipeline
         self.moments: list[StoryPart] = []

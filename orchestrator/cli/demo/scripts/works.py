@@ -1,5 +1,7 @@
 """A specified work in the demo: its requirement, its plan, and what builder, verifier and committer leave."""
 
+from collections.abc import Mapping
+
 from orchestrator.cli.demo.scripts.job import CODE, RUN_TESTS, TESTS, WORDS
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.formats.codec import JsonObject
@@ -28,6 +30,7 @@ from orchestrator.pipelines.families.works.exchange.task_result import (
     TaskResult,
     write_task_result,
 )
+from orchestrator.pipelines.role import Role
 
 WORK, OF_WORK, KEY = "{ticket}", "{parent}", "{key}"
 """How the scripted agent is told the ids: of a work in its own turns and in those of its tasks, and of a task."""
@@ -45,8 +48,9 @@ FILES = {"TASK-00": {**CODE}, "TASK-01": {**WORDS}}
 TITLES = {"TASK-00": "Add slugify with its test", "TASK-01": "Describe slugify in README.md"}
 
 
-def work_turns(pipeline: Pipeline) -> dict[str, list[JsonObject]]:
+def work_turns(pipeline: Pipeline, roles: Mapping[str, Role]) -> dict[str, list[JsonObject]]:
     """Return what is done in the stages of a work, or of one of its tasks."""
+    del roles
     mode = MODES.get(pipeline.name, Mode.FULL)
     if "BUILD" in pipeline.stages:
         return _task_turns(Mode.DIRECT if pipeline.name.endswith("direct") else mode)
