@@ -200,7 +200,9 @@ def _refuse_for_drafts(context: typer.Context, *, draft: bool, task: str | None,
     sources = {name: context.get_parameter_source(name) for name in NOT_OF_A_DRAFT if task is not None}
     fixed = next((name for name, source in sorted(sources.items()) if source and source.name == "COMMANDLINE"), None)
     if fixed is not None:
-        raise UsageError(f"--{fixed} of a draft cannot be changed; leave it out, or submit a new ticket")
+        raise UsageError(
+            f"--{fixed.replace('_', '-')} of a draft cannot be changed; leave it out, or submit a new ticket"
+        )
 
 
 def _sending(given: Mapping[str, object], task: str | None, *, stays: bool) -> Callable[[Client], TaskView]:
