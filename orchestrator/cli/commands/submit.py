@@ -148,7 +148,6 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
 ) -> int:
     """Submit a ticket, a batch of issues, or a draft. A text that begins with - is given after --.
 
-    With --task, the other options change that draft before it is submitted; with --draft too it stays a draft.
     With --wait, the exit code is 0 if the task was completed, and 1 otherwise.
     """
     _refuse_for_drafts(context, draft=draft, task=task, wait=wait)
