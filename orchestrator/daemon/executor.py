@@ -257,6 +257,7 @@ class CommandExecutor:
         if pipeline.stage(command.stage).work.has_children:
             await asyncio.to_thread(ParentBranch(self._with.workspace, task.id).bring_home, task)
         if pipeline.stage(command.stage).work.records:
+            await self._with.projections.written(task)
             await asyncio.to_thread(self._with.gates.record, task, pipeline, command.stage, self._with.clock())
         evidence = await asyncio.to_thread(self._with.gates.look, task, pipeline, command)
         looked = events.GateLooked(

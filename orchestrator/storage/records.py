@@ -78,7 +78,7 @@ class TaskSummary:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is left to do for the task; after a cancellation its run may still have to end."""
+        """Whether nothing is left to do for the task; after a cancellation its run and its children may have to end."""
         return self.status.is_final and not self.running
 
 
@@ -94,7 +94,7 @@ def summary_of(task: Task) -> TaskSummary:
         created_at=stamp(task.timing.created_at),
         updated_at=stamp(task.updated_at),
         priority=task.schedule.priority,
-        running=task.run is not None or bool(task.notices),
+        running=task.run is not None or bool(task.notices) or task.has_open_children,
         spent=task.spending.by_day,
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from orchestrator.core.task.budget import Spending
+from orchestrator.core.task.children import ChildStatus
 from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.formats.codec import JsonObject, from_json
 from orchestrator.redaction.display import escape_text
@@ -64,10 +65,17 @@ def _summary(name: str, document: JsonObject, files: frozenset[str]) -> TaskSumm
         created_at=str(document["created_at"]),
         updated_at=str(document["updated_at"]),
         priority=Priority(str(document["priority"])) if document.get("priority") else None,
-        running=document.get("run") is not None or bool(document.get("notices")),
+        running=document.get("run") is not None or bool(document.get("notices")) or _has_open_children(document),
         spent=_spent(document),
         files=files,
     )
+
+
+def _has_open_children(document: JsonObject) -> bool:
+    """Return whether a child of the task has to end; there are none in files of versions that did not have children."""
+    children = document.get("children")
+    found = [one.get("status") for one in children if isinstance(one, dict)] if isinstance(children, list) else []
+    return any(ChildStatus(str(status)).is_open for status in found)
 
 
 def _spent(document: JsonObject) -> Mapping[str, Spending]:

@@ -22,10 +22,10 @@ from orchestrator.core.decide import machine
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.decide.obligations import alarms
 from orchestrator.core.events.checkpoint_reason import reason_for
-from orchestrator.core.events.child_events import ChildEnded
 from orchestrator.core.events.commands import Command
 from orchestrator.core.events.events import (
     AlarmRang,
+    CancelRequested,
     DaemonStarted,
     DraftSubmitted,
     Event,
@@ -41,18 +41,17 @@ from orchestrator.core.events.events import (
 )
 from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
-from orchestrator.core.schedule.shared_budget import spent_by_all
 from orchestrator.core.schedule.trouble import TroubleKind
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
-from orchestrator.core.task.budget import NO_CAPS, NOTHING_SPENT, Spending
-from orchestrator.core.task.children import parent_id
+from orchestrator.core.task.budget import NO_CAPS
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import EVERYTHING, Allowance
 from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.formats.table import DefinitionError
 from orchestrator.storage.records import ForeignEdit, TaskSummary
 from orchestrator.supervisor.admission_control import AdmissionControl
+from orchestrator.supervisor.families import Families
 from orchestrator.supervisor.inbox import (
     AgentsChecked,
     Inbox,
@@ -88,7 +87,7 @@ class Supervisor:
         self.shared = SharedState()
         self.control = AdmissionControl(capacity, self.tasks, self.shared, inbox, lookups.clock)
         self.decisions = self.commands = 0
-        self._unheard: dict[str, Spending] = {}
+        self.families = Families(self.tasks, self.ended)
         self._store, self._executor, self._inbox, self._lookups = store, executor, inbox, lookups
         self._clock = lookups.clock
         self._with_telemetry: set[str] = set()
@@ -102,8 +101,10 @@ class Supervisor:
         every state.json is written.
         """
         has_answered = False
-        awaited = {child.task for task in self.tasks.values() for child in task.children if child.status.is_open}
-        self._unheard = {name: spent for name, spent in self._unheard.items() if name in awaited}
+        self.families.forget_heard()
+        for task in self.families.orphans():
+            not_needed = CancelRequested(at=self._clock(), by=task.parent or "", reason="its parent does not need it")
+            self._inbox.post(task.id, not_needed)
         while True:
             message, commands = await self._inbox.take(), self.commands
             await retry_until_committed(partial(self._process, message))
@@ -126,8 +127,7 @@ class Supervisor:
         """Take note at start of a task that has ended."""
         self.ended[task.id] = task.status
         self.shared.remember(task.spent)
-        if parent_id(task.id) and task.spent:
-            self._unheard[task.id] = sum(task.spent.values(), NOTHING_SPENT)
+        self.families.remember(task)
 
     def recover(self, task: Task, edits: Sequence[ForeignEdit] = ()) -> None:
         """Take up a task that was loaded at start; every outstanding command is issued again.
@@ -153,10 +153,6 @@ class Supervisor:
         """Return why a task is where it is, and what happens next."""
         return self.unreadable.why(task) or explain(task, self.snapshot())
 
-    def spent_by_all(self, task: Task) -> Spending:
-        """Return what a task and all its children have spent, also those that have not ended."""
-        return spent_by_all(task, self.tasks.values(), self._unheard)
-
     def snapshot(self) -> SchedulerSnapshot:
         """Return everything that scheduling depends on, as it is now."""
         now, tasks = self._clock(), tuple(self.tasks.values())
@@ -176,7 +172,7 @@ class Supervisor:
             now=now,
             windows=self.shared.windows,
             ended_today=self.shared.spent_on(now.date().isoformat()),
-            unheard=self._unheard,
+            unheard=self.families.unheard,
             trouble=trouble,
             model_of=self._lookups.model_of,
         )
@@ -351,8 +347,8 @@ class Supervisor:
         for command in commands:
             self.commands += 1
             self._executor.execute(task, command)
-        is_done = task.is_over and not task.notices and not task.has_live_children
-        self._note_end_of_child(task, event)
+        is_done = task.is_over and not task.notices and not task.has_open_children
+        self.families.on_decision(task, event)
         if is_done:
             if task.id not in self.ended:
                 self.shared.remember(task.spending.by_day)
@@ -363,14 +359,6 @@ class Supervisor:
         if is_done:
             self._store.release(task.id)
 
-    def _note_end_of_child(self, task: Task, event: Event) -> None:
-        """Keep what a child has spent from its end until its parent has taken that in."""
-        if isinstance(event, ChildEnded):
-            self._unheard.pop(event.task, None)
-        parent = self.tasks.get(task.parent) if task.parent is not None else None
-        if parent is not None and task.is_over and parent.awaits(task.id):
-            self._unheard[task.id] = task.spending.whole
-
     def _record_telemetry(self, task_id: str, attempt: int, change: Callable[[Agent], Agent]) -> None:
         task = self.tasks.get(task_id)
         if task is not None and task.agent.attempt == attempt:
@@ -379,5 +367,9 @@ class Supervisor:
             self._with_telemetry.add(task_id)
             if task.next_action is NextAction.TURN and not task.is_paused and cap_reached(task):
                 self._inbox.post(task_id, AlarmRang(at=self._clock()))
-            elif task.agent.turn != before and self.control.capacity.day != NO_CAPS:
+            elif task.agent.turn != before and self._is_bounded(task):
                 self._inbox.wake()
+
+    def _is_bounded(self, task: Task) -> bool:
+        """Return whether a budget that others share bounds what the task spends."""
+        return self.control.capacity.day != NO_CAPS or self.families.shares_budget(task)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from orchestrator.core.records.projection import RECORDS
 from orchestrator.workspaces.git import Git
 from orchestrator.workspaces.outbox import OutboxError, read_text
 from orchestrator.workspaces.worktree import items
@@ -24,11 +25,14 @@ class TreeFiles:
     folder: Path | None = None
 
     def artifact(self, name: str) -> str | None:
-        """Return the text of a file in the task's own folder; None if it is no regular UTF-8 file of a usual size."""
-        if self.folder is None or "/" in name:
+        """Return the text of a file in the task's own folder, or in `records` below it; None if it is no regular UTF-8
+        file of a usual size.
+        """
+        below, _, plain = name.rpartition("/")
+        if self.folder is None or below not in {"", RECORDS}:
             return None
         try:
-            return read_text(self.folder, name, LARGEST_DOCUMENT)
+            return read_text(self.folder / below, plain, LARGEST_DOCUMENT)
         except OutboxError:
             return None
 

@@ -88,9 +88,9 @@ class ClaudeHarness:
         """Let the daemon end; its exit code."""
         return self._end(signal.SIGTERM)
 
-    def submit(self, **more: Any) -> str:
-        """Hand the ticket in; the task's id."""
-        body = SubmissionBody(text=TICKET, repo=self.repository, **more)
+    def submit(self, text: str = TICKET, **more: Any) -> str:
+        """Hand a ticket in; the task's id."""
+        body = SubmissionBody(text=text, repo=self.repository, **more)
         return self.client.submit(body, key=uuid4().hex).id
 
     def hand_in(self, ticket: Path) -> str:

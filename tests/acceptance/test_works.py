@@ -10,9 +10,10 @@ import pytest
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.families.works.documents.names import Mode
 from orchestrator.pipelines.families.works.documents.overview import TaskState, read_overview
+from orchestrator.pipelines.families.works.documents.requirement import read_requirement
 from orchestrator.pipelines.families.works.documents.work_list import WorkStatus, read_work_list
 from tests.acceptance.harness import DaemonHarness, Json
-from tests.acceptance.works_harness import built, committed, planned, requirement, scenario, verified
+from tests.acceptance.works_harness import built, committed, left, planned, requirement, scenario, verified
 from tests.documents import ROOT
 from tests.fakes.repositories import commit, git
 
@@ -83,7 +84,13 @@ def test_a_large_work_is_divided_and_each_task_comes_home_as_one_commit(tmp_path
         assert [(row.task, row.state) for row in overview.tasks] == [(key, TaskState.DONE) for key in DIAMOND]
         commits = git(harness.repo, "log", "--format=%H", harness.state(task)["branch"])
         assert all(row.commit in commits for row in overview.tasks)
-        assert "_COMMIT_TASK-03" in shown(harness, task, "works/WORK-01/work_WORK-01.log")
+        assert all(row.duration for row in overview.tasks)
+        log = shown(harness, task, "works/WORK-01/work_WORK-01.log")
+        assert [log.count(f"_{word}_TASK-") for word in ("DISPATCH", "BUILD", "VERIFY", "COMMIT")] == [4] * 4
+        assert log.count("_INIT_") == 1
+        assert (harness.folder(task) / "records/PROGRESS.md").exists()
+        request = read_requirement(shown(harness, task, "works/WORK-01/Requirement.md")).request
+        assert request == "[WORK] Write files. Proceed automatically."
 
 
 def test_a_failed_verification_goes_back_to_the_builder_and_one_commit_comes_home(tmp_path: Path) -> None:
@@ -245,6 +252,23 @@ def test_a_work_in_a_folder_without_git_leaves_its_files_there(tmp_path: Path, n
         assert row.status is WorkStatus.DONE
         assert (folder / f"works/{work}/TASK-00_result.md").exists()
         assert not (folder / ".git").exists()
+
+
+def test_a_work_whose_result_fails_its_checks_is_planned_again_and_what_is_done_stays_done(tmp_path: Path) -> None:
+    both = {"TASK-00": (), "TASK-01": ("TASK-00",)}
+    plans = [left(planned(ONE, Mode.PIPELINE)), left(planned(both, Mode.FULL))]
+    scene = scenario({"Requirement.md": requirement(demands=3)}, PLANNING=plans)
+    late = "test ! -f works/WORK-01/PROGRESS.md || test -f TASK-01.txt"
+    with DaemonHarness(tmp_path, scenario=scene) as harness:
+        task = harness.submit(TEXT, pipeline="work-full", checks={"late": late})
+        harness.wait_for_end(task)
+        assert harness.state(task)["budgets"]["replans"]["used"] == 1
+        assert [one for one in harness.subjects(task) if one.startswith("feat")] == [
+            "feat(TASK-00): write a file",
+            "feat(TASK-01): write a file",
+        ]
+        overview = read_overview(shown(harness, task, "works/WORK-01/PROGRESS.md"))
+        assert [(row.task, row.state) for row in overview.tasks] == [(key, TaskState.DONE) for key in both]
 
 
 def test_what_cannot_be_a_work_is_refused_with_a_way_on(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from orchestrator.core.events import child_events, events, publish_events, run_e
 from orchestrator.core.events import commands as do
 from orchestrator.core.events.agent_events import ErrorClass
 from orchestrator.core.events.forge import PullStatus
+from orchestrator.core.family.verdict import Verdict as Judged
 from orchestrator.core.task.checks import CheckResult, Verdict
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
@@ -56,14 +57,15 @@ class World:
     """Runs, files and commits; `failing` evaluations fail before one passes.
 
     `asks` are the requests of its agents before they can do a stage's work, `walled` is the stage in which one of them
-    reaches a usage limit. On its forge reviewers comment on this many rounds of a pull request, and then either approve
-    it or, if `merges`, merge it themselves.
+    reaches a usage limit, `refused` the one whose first verification fails. On its forge reviewers comment on this many
+    rounds of a pull request, and then either approve it or, if `merges`, merge it themselves.
     """
 
     pipeline: Pipeline
     failing: int = 0
     asks: Mapping[str, RequestDraft] = field(default_factory=dict)
     walled: str | None = None
+    refused: str | None = None
     rounds: int = 0
     merges: bool = False
     known: set[str] = field(default_factory=set)
@@ -234,8 +236,10 @@ class World:
 
     def _work(self, task: Task) -> None:
         name = f"{task.stage} visit {task.stages[task.stage].visits}"
-        if self.pipeline.stage(task.stage).work.commits:
+        stage = self.pipeline.stage(task.stage)
+        if stage.work.commits:
             name += f" step {task.agent.turn.step}"
+        if stage.work.commits or stage.commits:
             self.commits.append(f"c{len(self.commits) + 1}".ljust(40, "0"))
         self._once(f"work {name}")
         self.works.add(name)
@@ -284,7 +288,12 @@ class World:
         done = f"{task.stage} visit {command.visit}" in self.works
         fresh = tuple(name for name in files if name in stage.artifacts or (name.startswith("design") and done))
         since = self.commits.index(command.since) + 1 if command.since in self.commits else 0
-        new = tuple(self.commits[since:]) if stage.work.commits else ()
+        new = tuple(self.commits[since:]) if stage.work.commits or stage.commits else ()
+        for guard in stage.guards if stage.documents or stage.answer else ():
+            files |= guard.sample_files()
+        if stage.work.verifies:
+            failures = ("C1: it is not good enough",) if (stage.name, command.visit) == (self.refused, 1) else ()
+            files[stage.artifacts[0]] = FileFacts(chars=90, verdict=Judged(passed=not failures, failures=failures))
         evidence = Evidence(
             files=files if done or not stage.work.judges_new_files_only else {},
             fresh=fresh if done else (),

@@ -16,6 +16,7 @@ from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.task import Task
+from orchestrator.pipelines.pipeline_file import parse_pipeline
 from orchestrator.settings import Settings
 from orchestrator.supervisor.simulation.metrics import SimulationReport
 from orchestrator.supervisor.simulation.probabilities import Probabilities
@@ -52,8 +53,13 @@ def config(capacity: Capacity) -> DaemonConfig:
     )
 
 
-def simulate(plan: SimulationPlan, capacity: Capacity) -> SimulationReport:
-    return asyncio.run(Simulation(config(capacity), plan).run())
+def simulate(plan: SimulationPlan, capacity: Capacity, *folders: Path) -> SimulationReport:
+    chosen = config(capacity)
+    if folders:
+        found = [file for folder in folders for file in sorted(folder.glob("*.toml"))]
+        declared = {file.stem: parse_pipeline(file.read_text(), str(file)) for file in found}
+        chosen = replace(chosen, pipelines=declared)
+    return asyncio.run(Simulation(chosen, plan).run())
 
 
 @pytest.mark.timeout(300)
@@ -75,10 +81,21 @@ def test_no_invariant_is_violated_in_a_week_of_trouble(seed: int) -> None:
     ],
 )
 def test_no_invariant_is_violated_when_agents_keep_reaching_limits(capacity: Capacity, kind: str) -> None:
-    probabilities = Probabilities(agent_hangs=0.15, malformed_block=0.2, question=0.2, outages_per_day=8.0)
+    probabilities = Probabilities(agent_hangs=0.15, malformed_block=0.2, question=0.2, outages_per_day=8.0, capped=0.0)
     report = simulate(replace(WEEK, days=4.0, probabilities=probabilities), capacity)
     assert not report.violations, report.violations[0]
     assert {kind, "service", "question"} <= {waits.kind for waits in report.waits}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (10, 15, 18))])
+def test_no_invariant_is_violated_in_a_week_of_all_families_with_parents_and_children(seed: int) -> None:
+    plan = replace(WEEK, seed=seed, probabilities=Probabilities(capped=0.6))
+    folders = (ROOT / "config/pipelines", ROOT / "tests/data/pipelines_with_children")
+    report = simulate(plan, Capacity(places=4, turn_usd=0.5), *folders)
+    assert not report.violations, report.violations[0]
+    assert "children" in {waits.kind for waits in report.waits}
+    assert sum(report.tasks.values()) > 60, "some of them have children"
 
 
 def test_the_same_seed_gives_the_same_days() -> None:
@@ -89,7 +106,7 @@ def test_the_same_seed_gives_the_same_days() -> None:
 
 def test_the_command_prints_its_report_as_one_json_document(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
-    argv = [sys.executable, "-m", "orchestrator", "simulate", *TINY, "--json"]
+    argv = [sys.executable, "-m", "orchestrator", "simulate", *TINY, "--pipeline", "full", "--json"]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

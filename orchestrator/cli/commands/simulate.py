@@ -32,6 +32,7 @@ WAITED_FOR = {
     "service": "the model's service",
     "budget": "a higher budget",
     "pressure": "free resources",
+    "children": "the end of its children",
 }
 """Texts for what tasks wait for."""
 

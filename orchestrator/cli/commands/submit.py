@@ -148,16 +148,13 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
 ) -> int:
     """Submit a ticket, a batch of issues, or a draft. A text that begins with - is given after --.
 
-    With --task, the other options change that draft before it is submitted; with --draft too it stays a draft.
     With --wait, the exit code is 0 if the task was completed, and 1 otherwise.
     """
     _refuse_for_drafts(context, draft=draft, task=task, wait=wait)
-    batch = read_batch(issues, skip_plan=skip_plan, skip_execute=skip_execute)
     if issues is not None and text is None and file is None:
         text, pipeline = f"Issues of {issues}", pipeline or BATCH
     given = {
-        "files": batch.files,
-        "tickets": batch.tickets,
+        **read_batch(issues, skip_plan=skip_plan, skip_execute=skip_execute),
         "text": _ticket(text, file) if task is None or text or file else None,
         "repo": repo.expanduser().absolute(),
         "title": title,

@@ -72,7 +72,7 @@ def _processes(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
     following: tuple[do.Command, ...] = (
         (do.FollowRun(folder=run.folder),) if run and run.process is not ProcessState.STARTING else ()
     )
-    if task.status.is_final and task.has_live_children:
+    if task.status.is_final and task.has_open_children:
         following += _live_children(task)
     if run is not None and not task.is_active:
         return (*following, do.StopRun(folder=run.folder, interrupt=task.agent.turn.deadline is not None))
@@ -95,12 +95,14 @@ def _children(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
 
 
 def _live_children(task: Task) -> tuple[do.Command, ...]:
-    """Return that the children which are tasks be followed, and those cancelled that shall not go on."""
-    live = tuple(child.task for child in task.children if child.status.is_live)
+    """Return that the children which are tasks be followed, and those cancelled that shall not go on.
+
+    When the task has ended, that includes planned ones, which may have been submitted meanwhile.
+    """
+    is_over = task.status.is_final
+    live = tuple(one.task for one in task.children if one.status.is_live or (is_over and one.status.is_open))
     doomed = tuple(child.task for child in task.children if child.status is ChildStatus.STOPPING)
-    cancel = (
-        (do.CancelChildren(tasks=live if task.status.is_final else doomed),) if doomed or task.status.is_final else ()
-    )
+    cancel = (do.CancelChildren(tasks=live if is_over else doomed),) if doomed or is_over else ()
     return (*cancel, do.FollowChildren(tasks=live)) if live else ()
 
 

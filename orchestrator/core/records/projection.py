@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from orchestrator.core.task.task import Task
 
+RECORDS = "records"
+"""The folder of a task that its projections are in."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projected:

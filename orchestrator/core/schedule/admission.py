@@ -191,13 +191,13 @@ def is_within_budgets(task: Task, snapshot: SchedulerSnapshot) -> bool:
 def shared_used_up(task: Task, snapshot: SchedulerSnapshot, starting: int = 0) -> str | None:
     """Return why a budget that a task shares with others allows it no turn; None if it allows one."""
     budget = shared_limit(task, snapshot, starting)
-    return budget.used_up(snapshot.capacity.turn_usd, starting) if budget else None
+    return budget.used_up(task, snapshot.capacity.turn_usd, starting) if budget else None
 
 
 def shared_limit(task: Task, snapshot: SchedulerSnapshot, starting: int = 0) -> SharedBudget | None:
     """Return the first used-up budget that a task shares with others."""
     most = snapshot.capacity.turn_usd
-    return next((budget for budget in snapshot.shared.get(task.id, ()) if budget.used_up(most, starting)), None)
+    return next((budget for budget in snapshot.shared.get(task.id, ()) if budget.used_up(task, most, starting)), None)
 
 
 def account_refusal(task: Task, snapshot: SchedulerSnapshot) -> tuple[PauseReason, str] | None:

@@ -26,12 +26,15 @@ class SharedBudget:
     spent: Spending
     members: tuple[Task, ...]
 
-    def used_up(self, turn_usd: float = 0.0, starting: int = 0) -> str | None:
-        """Return why no turn may begin. Each running turn counts, with `turn_usd` at least, as `starting` others do."""
-        over = self._over(self._unbilled, self.caps)
-        to_come = Spending(usd=turn_usd * starting, turns=starting)
-        if over or not reached_cap(self.spent + self.reserved(turn_usd) + to_come, self.caps):
+    def used_up(self, task: Task, turn_usd: float = 0.0, starting: int = 0) -> str | None:
+        """Return why a member may begin no turn; the running turns of the others count with `turn_usd` at least, as
+        `starting` ones do.
+        """
+        if over := self._over(self.spent + self._unbilled, self.caps):
             return over
+        to_come = Spending(usd=turn_usd * starting, turns=starting)
+        if not reached_cap(self.spent + self._reserved(task, turn_usd) + to_come, self.caps):
+            return None
         return f"what is left of the budget of {self.parent} and its children is reserved for their running turns"
 
     @property
@@ -39,48 +42,43 @@ class SharedBudget:
         """Return the names of the caps that have to be raised before another turn can begin."""
         return tuple(reached_caps(self.spent + self._unbilled, self.caps))
 
-    def reserved(self, turn_usd: float) -> Spending:
-        """Return what is reserved for running turns: what they have used, and `turn_usd` at least."""
-        usd = sum(max(turn_usd, task.agent.turn.usd) for task in self._in_turn)
-        return Spending(usd=usd, tokens=self._unbilled.tokens, turns=len(self._in_turn))
-
-    @property
-    def _in_turn(self) -> tuple[Task, ...]:
-        return tuple(task for task in self.members if task.holds_slot and task.agent.turn.deadline is not None)
-
-    @property
-    def _unbilled(self) -> Spending:
-        """What running turns have used so far."""
-        turns = [task.agent.turn for task in self._in_turn]
-        return Spending(usd=sum(turn.usd for turn in turns), tokens=sum(turn.tokens for turn in turns))
-
     def overrun(self, now: datetime) -> str | None:
         """Return why running turns must end: they have used up what was left. The number of turns is left out,
         because interrupting a turn would not lower it.
         """
-        running = self.running
-        seconds = sum((now - (task.agent.turn.active_since or now)).total_seconds() for task in running)
-        usd, tokens = sum(task.agent.turn.usd for task in running), sum(task.agent.turn.tokens for task in running)
-        return self._over(Spending(usd=usd, tokens=tokens, seconds=seconds), replace(self.caps, turns=None))
+        seconds = sum((now - (task.agent.turn.active_since or now)).total_seconds() for task in self.running)
+        used = self.spent + self._unbilled + Spending(seconds=seconds)
+        return self._over(used, replace(self.caps, turns=None))
 
     def without(self, task: Task, turn_usd: float) -> Spending:
         """Return what the other members have spent, and what is reserved for their running turns."""
-        others = replace(self, members=tuple(one for one in self.members if one.id != task.id))
-        return self.spent - task.spending.whole + others.reserved(turn_usd)
+        turn = task.agent.turn
+        own = task.spending.whole + Spending(usd=turn.usd, tokens=turn.tokens)
+        return self.spent + self._reserved(task, turn_usd) - own
+
+    @property
+    def _unbilled(self) -> Spending:
+        """What unfinished turns have used so far."""
+        turns = [task.agent.turn for task in self.members]
+        return Spending(usd=sum(turn.usd for turn in turns), tokens=sum(turn.tokens for turn in turns))
+
+    def _reserved(self, task: Task, turn_usd: float) -> Spending:
+        """Return what unfinished turns have used, and what else the running ones of others than `task` may use."""
+        others = [one.agent.turn for one in self.members if one.id != task.id and _is_in_turn(one)]
+        more = sum(max(0.0, turn_usd - turn.usd) for turn in others)
+        return self._unbilled + Spending(usd=more, turns=len(others))
 
     @property
     def running(self) -> tuple[Task, ...]:
-        """The members whose turn has used something so far."""
+        """The members whose turn is under way in a session that has begun."""
         return tuple(
             task
             for task in self.members
-            if task.holds_slot
-            and task.next_action is NextAction.TURN
-            and (task.agent.turn.tokens or task.agent.turn.usd)
+            if _is_in_turn(task) and task.next_action is NextAction.TURN and task.agent.session.is_known
         )
 
-    def _over(self, more: Spending, caps: Caps) -> str | None:
-        over = reached_cap(self.spent + more, caps)
+    def _over(self, used: Spending, caps: Caps) -> str | None:
+        over = reached_cap(used, caps)
         return f"the budget of {self.parent} and its children is used up: {over}" if over else None
 
 
@@ -92,7 +90,7 @@ def shared_budgets(tasks: Sequence[Task], unheard: Mapping[str, Spending]) -> Ma
     members: dict[str, list[Task]] = {}
     for task in by_id.values():
         if task.parent is not None:
-            for holder in _capped_above(task.parent, by_id):
+            for holder in capped_above(task.parent, by_id):
                 members.setdefault(holder.id, [holder]).append(task)
     if not members:
         return {}
@@ -126,6 +124,10 @@ def _sum(members: Iterable[Task], holder: Task, unheard: Mapping[str, Spending],
     return sum((spent for spent in (*counted, *ended) if spent != NOTHING_SPENT), NOTHING_SPENT)
 
 
+def _is_in_turn(task: Task) -> bool:
+    return task.holds_slot and task.agent.turn.deadline is not None
+
+
 def _above(name: str | None, by_id: Mapping[str, Task]) -> Iterator[Task]:
     """Yield the task of that id, if it is live, its parent, and so on."""
     while name and (task := by_id.get(name)) is not None:
@@ -133,5 +135,6 @@ def _above(name: str | None, by_id: Mapping[str, Task]) -> Iterator[Task]:
         name = task.parent
 
 
-def _capped_above(name: str, by_id: Mapping[str, Task]) -> Iterator[Task]:
+def capped_above(name: str, by_id: Mapping[str, Task]) -> Iterator[Task]:
+    """Yield the task of that id, its parent and so on, as far as they are live and have caps."""
     return (task for task in _above(name, by_id) if task.policy.caps != NO_CAPS)

@@ -238,9 +238,9 @@ class Task:
         return self.next_action is NextAction.CHILDREN
 
     @property
-    def has_live_children(self) -> bool:
-        """Whether a child of the task is a task that has not ended."""
-        return any(child.status.is_live for child in self.children)
+    def has_open_children(self) -> bool:
+        """Whether a child of the task has not ended, as far as it knows; a planned one may be a task already."""
+        return any(child.status.is_open for child in self.children)
 
     @property
     def is_over(self) -> bool:

@@ -18,7 +18,7 @@ from hashlib import blake2b
 import structlog
 
 from orchestrator.core.events.events import Event
-from orchestrator.core.records.projection import Projected, Projection
+from orchestrator.core.records.projection import RECORDS, Projected, Projection
 from orchestrator.core.task.children import ChildStatus
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task, TaskStatus
@@ -29,8 +29,6 @@ from orchestrator.storage.store import FolderStore
 
 log = structlog.get_logger()
 
-RECORDS = "records"
-"""The folder of a task that its projections are in."""
 BEHIND = "records-behind"
 """A mark in a task's folder: its projections do not show its end yet."""
 WRITE_EVERY = 1.0
@@ -194,4 +192,4 @@ class ProjectionWriter:
 
 
 def _has_ended(task: Task) -> bool:
-    return task.status.is_final and not task.has_live_children
+    return task.status.is_final and not task.has_open_children

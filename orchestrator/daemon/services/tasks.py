@@ -98,7 +98,7 @@ class TaskService:
 
     def spent_by_all(self, task: Task) -> Spending:
         """Return what a task and all its children have used."""
-        return self.supervisor.spent_by_all(task)
+        return self.supervisor.families.spent_by_all(task)
 
     async def why(self, name: str) -> tuple[Task, Why]:
         """Return a task, and what keeps it where it is."""

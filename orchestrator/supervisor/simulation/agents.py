@@ -45,9 +45,10 @@ class SimulatedStep(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedProgress:
-    """How many tokens the current turn has used."""
+    """What the current turn has used."""
 
     tokens: int
+    usd: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +224,7 @@ class AgentTree(SimulatedTree):
             return
         match step:
             case SimulatedStep.WORK:
-                self._print(SimulatedProgress(tokens=turn.tokens))
+                self._print(SimulatedProgress(tokens=turn.tokens, usd=round(turn.tokens * USD_A_TOKEN, 6)))
             case SimulatedStep.ASK_QUESTION:
                 self._print_message(messages.question_block(rng))
             case SimulatedStep.REPORT_DEPENDENCY:

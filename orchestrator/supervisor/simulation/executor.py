@@ -334,10 +334,11 @@ class SimulatedExecutor:
                 self.has_news = True
                 self._inbox.record_limit(line.content)
             case SimulatedProgress():
-                offset, tokens = line.end, line.content.tokens
+                offset, used = line.end, line.content
 
                 def progressed(agent: Agent) -> Agent:
-                    return replace(agent, read_offset=offset, turn=replace(agent.turn, tokens=tokens))
+                    turn = replace(agent.turn, tokens=used.tokens, usd=used.usd)
+                    return replace(agent, read_offset=offset, turn=turn)
 
                 self.has_news = True
                 self._inbox.note(tree.task_id, tree.attempt, progressed)

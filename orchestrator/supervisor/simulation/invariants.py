@@ -1,6 +1,6 @@
 """What must hold after every decision of a simulation, as pure functions that yield a text for each violation."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,6 +19,8 @@ from orchestrator.core.schedule.admission import (
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending, reached_cap
+from orchestrator.core.task.children import Child
+from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task, TaskStatus
 
 PENNY = 0.001
@@ -71,10 +73,40 @@ def turns_respect_limits_and_budgets(task: Task, snapshot: SchedulerSnapshot, co
         yield f"{start} although {cap}"
     for budget in snapshot.shared.get(task.id, ()):
         if reached_cap(budget.spent, budget.caps):
-            yield f"{start} although {budget.used_up()}"
+            yield f"{start} although {budget.used_up(task)}"
     over = reached_cap(spent_today(snapshot), snapshot.capacity.day)
     if over is not None:
         yield f"{start} although the day's budget is used up: {over}"
+
+
+def shared_budget_is_kept(snapshot: SchedulerSnapshot, largest_turn: Callable[[str], float]) -> Iterator[str]:
+    """A parent and its children spend no more than its cap and one turn; `largest_turn` returns what the most expensive
+    turn below a parent cost.
+    """
+    for budget in snapshot.shared_budgets:
+        most = largest_turn(budget.parent)
+        if budget.caps.usd is not None and budget.spent.usd > budget.caps.usd + most + PENNY:
+            yield f"{budget.parent} and its children spent ${budget.spent.usd:.2f} of ${budget.caps.usd:.2f}"
+
+
+def squashed_work_is_one_commit(pipeline: Pipeline, child: Task, parent_joined: Mapping[str, int]) -> Iterator[str]:
+    """A child whose pipeline says so brings one commit home, or none if it changed nothing."""
+    commits = parent_joined.get(child.id, 0)
+    if commits > 1 and any(stage.squash for stage in pipeline.stages.values()):
+        yield f"it brought {commits} commits home"
+
+
+def children_exist(parent: Task, stored: Container[str]) -> Iterator[str]:
+    """Every child that its parent submitted is a task."""
+    for child in parent.children:
+        if child.status.is_live and child.task not in stored:
+            yield f"its child {child.task} is gone"
+
+
+def child_has_parent(child: Task, snapshot: SchedulerSnapshot) -> Iterator[str]:
+    """The parent of a live child is live too: it would cancel the child before it ends."""
+    if child.parent is not None and all(task.id != child.parent for task in snapshot.tasks):
+        yield f"its parent {child.parent} is gone"
 
 
 def effects_happen_once(effects: Mapping[str, int]) -> Iterator[str]:
@@ -130,7 +162,7 @@ def _can_resume(task: Task, snapshot: SchedulerSnapshot, signs: ProgressSigns) -
         case PauseReason.USER:
             return "resume" in allowed(task)
         case PauseReason.CHILDREN:
-            return any(child.status.is_open for child in task.children)
+            return all(_can_end(child, snapshot) for child in task.children if child.status.is_open)
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
             return bool(task.pending_requests)
         case PauseReason.SERVICE:
@@ -145,6 +177,12 @@ def _can_resume(task: Task, snapshot: SchedulerSnapshot, signs: ProgressSigns) -
             return snapshot.capacity.pressure is not None
         case None:
             return _waits_for_place(task, snapshot)
+
+
+def _can_end(child: Child, snapshot: SchedulerSnapshot) -> bool:
+    """Whether a child has yet to be submitted, or to end."""
+    task = next((task for task in snapshot.tasks if task.id == child.task), None)
+    return not child.status.is_live or (task is not None and not task.is_over)
 
 
 def _waits_for_place(task: Task, snapshot: SchedulerSnapshot) -> bool:

@@ -44,10 +44,14 @@ class SimulatedCrash(BaseException):
 
 
 class FaultInjector:
-    """Counts the steps at which the daemon can crash, and crashes it at the one that was chosen."""
+    """Counts the steps at which the daemon can crash, and crashes it at the one that was chosen.
+
+    A step is the moment before or after a commit, or before or after the effect of a command.
+    """
 
     def __init__(self) -> None:
         self._remaining: int | None = None
+        self.steps = 0
 
     def crash_after(self, steps: int) -> None:
         """Crash the daemon after that many more steps."""
@@ -55,6 +59,7 @@ class FaultInjector:
 
     def step(self) -> None:
         """Count one step. Raises SimulatedCrash if it is the chosen one."""
+        self.steps += 1
         if self._remaining is None:
             return
         self._remaining -= 1

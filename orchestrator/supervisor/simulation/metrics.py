@@ -40,6 +40,7 @@ class SimulationReport:
     days: float
     tasks: Mapping[str, int]
     waits: tuple[WaitStatistics, ...]
+    steps: int
     crashes: int
     restarts: int
     decisions: int

@@ -7,7 +7,7 @@ from datetime import datetime
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import SchedulerSnapshot
-from orchestrator.core.task.task import Task
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.supervisor.simulation import invariants
 from orchestrator.supervisor.simulation.agents import AgentTree
 from orchestrator.supervisor.simulation.executor import SimulatedExecutor
@@ -62,7 +62,17 @@ class Monitor:
         history.append((self._clock.now, event, task))
         permanent, answered = invariants.final_status_is_permanent, invariants.requests_are_answered_once
         self._record(task.id, permanent.__name__, permanent(before.status, task.status))
+        self._check_family(task)
         self._record(task.id, answered.__name__, answered(before, task))
+
+    def _check_family(self, task: Task) -> None:
+        """Check a decision about a child or a parent."""
+        if task.children:
+            exist = invariants.children_exist
+            self._record(task.id, exist.__name__, exist(task, self._disk.tasks))
+        if task.parent is not None and task.status is TaskStatus.COMPLETED:
+            one, joined = invariants.squashed_work_is_one_commit, self._world.of(task.parent).joined
+            self._record(task.id, one.__name__, one(self._world.pipeline_of(task), task, joined))
 
     def add_to_check(self, task_ids: Iterable[str]) -> None:
         """Include tasks in the next `check` although nothing was decided about them."""
@@ -81,6 +91,8 @@ class Monitor:
         for task_id in executor.abandoned:
             self._record(task_id, "no_task_is_abandoned", ("a decision about it raised an unexpected error",))
         self._record("", "decisions_are_consecutive", self._disk.conflicts)
+        kept = invariants.shared_budget_is_kept
+        self._record("", kept.__name__, kept(snapshot, self._world.largest_turn))
         for task_id in sorted(self._to_check):
             self._check_task(task_id, supervisor.tasks.get(task_id), snapshot, executor)
         self._to_check.clear()
@@ -98,6 +110,8 @@ class Monitor:
             self._record(task_id, bill.__name__, bill(self._last[task_id], world.billed))
             return
         one_run, progress = invariants.at_most_one_run_is_alive, invariants.task_can_progress
+        has_parent = invariants.child_has_parent
+        self._record(task_id, has_parent.__name__, has_parent(task, snapshot))
         self._record(task_id, one_run.__name__, one_run(alive))
         self._record(task_id, progress.__name__, progress(task, snapshot, self._signs(task, executor)))
 

@@ -74,6 +74,8 @@ class People:
             self._once(f"{task.id} is blocked at {task.seq}", lambda: self._handle_blocked(task))
         if task.is_paused and task.agent.blocked_by is PauseReason.BUDGET and cap_reached(task):
             self._once(f"{task.id} spent {task.policy.caps}", lambda: self._raise_caps(task))
+        elif task.parent is not None and task.is_paused and task.agent.blocked_by is PauseReason.BUDGET:
+            self._once(f"{task.id} waits for {task.parent}", partial(self._raise_caps_of, task.parent))
         if task.is_paused and task.agent.blocked_by is PauseReason.RATE_LIMIT and task.retry_at is None:
             key = f"{task.id} waits in turn {task.agent.attempt}/{task.agent.turn.number}"
             if task.agent.setbacks.limit_waits:
@@ -162,6 +164,10 @@ class People:
         give_up = draw > 0.9
         event = _cancel if give_up else lambda at: events.CapsChanged(at=at, caps=caps, by="a user")
         self._act_later(task.id, 2 * HOUR, event)
+
+    def _raise_caps_of(self, parent: str) -> None:
+        """Remove the caps of a parent whose children wait for its budget."""
+        self._act_later(parent, 2 * HOUR, lambda at: events.CapsChanged(at=at, caps=NO_CAPS, by="a user"))
 
     def _pause(self, task_id: str) -> Callable[[], None]:
         def act() -> None:

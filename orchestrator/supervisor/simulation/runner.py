@@ -56,12 +56,16 @@ class DaemonConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationPlan:
-    """What to simulate; the same plan and configuration give the same results."""
+    """What to simulate; the same plan and configuration give the same results.
+
+    The daemon crashes `crashes` times at random, and at the step `crash_at`, counted from its first start.
+    """
 
     tasks: int = 500
     days: float = 7.0
     seed: int = 0
     crashes: int = 200
+    crash_at: int | None = None
     probabilities: Probabilities = field(default_factory=Probabilities)
 
 
@@ -101,7 +105,9 @@ class Simulation:
     async def run(self) -> SimulationReport:
         """Simulate until the end, or until there are too many violations, and return the report."""
         started = monotonic()
-        self._people.submit_tickets(self._plan.tasks, self._plan.days, dict.fromkeys(self._config.pipelines, 1.0))
+        self._people.submit_tickets(self._plan.tasks, self._plan.days, dict.fromkeys(self._submitted_to(), 1.0))
+        if self._plan.crash_at is not None:
+            self._faults.crash_after(self._plan.crash_at)
         self._schedule_incidents()
         self._start_daemon()
         try:
@@ -114,6 +120,12 @@ class Simulation:
                 self._daemon.running.cancel()
                 await asyncio.wait({self._daemon.running})
         return self._report(monotonic() - started)
+
+    def _submitted_to(self) -> list[str]:
+        """Return the pipelines that people submit tickets to: those that only children have are left out."""
+        pipelines = self._config.pipelines
+        below = {name for one in pipelines.values() for stage in one.stages.values() for name in stage.child_pipelines}
+        return [name for name in pipelines if name not in below]
 
     def _schedule_incidents(self) -> None:
         """Schedule crashes and shortages, and what the daemon does periodically."""
@@ -292,6 +304,7 @@ class Simulation:
             days=self._plan.days,
             tasks=count_by_status(tasks),
             waits=self._metrics.waits(self._clock.now),
+            steps=self._faults.steps,
             crashes=counts["crashes"],
             restarts=counts["starts"] - 1,
             decisions=counts["decisions"],

@@ -12,6 +12,7 @@ from random import Random
 from orchestrator.core.events import commands as do
 from orchestrator.core.family.verdict import Verdict
 from orchestrator.core.task.budget import NOTHING_SPENT, Spending
+from orchestrator.core.task.children import ChildPlan
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.pipeline import Pipeline, Stage
@@ -24,6 +25,7 @@ from orchestrator.supervisor.simulation.trees import CheckTree, SimulatedTree
 from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 
 MAX_STEPS = 6
+MAX_CHILDREN = 6
 _ANALYSIS = Analysis(root_cause_hypothesis="a wrong bound", confidence="mid", suggested_fix="move it by one")
 
 
@@ -34,14 +36,19 @@ class TaskWorld:
     commits: list[str] = field(default_factory=list)
     files: dict[str, FileFacts] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
+    """What lies in the outbox of its present agent."""
     dirty: tuple[str, ...] = ()
     has_analysis: bool = False
     delivered: str | None = None
-    joined: list[str] = field(default_factory=list)
-    """The children whose work is on its branch."""
+    joined: dict[str, int] = field(default_factory=dict)
+    """The children whose work is on its branch, and how many commits each brought."""
     seen_joined: int = 0
     """How many of its parent's other children had joined when it was put on top of them."""
+    on_top: int = 0
+    """How many of its commits were made before it was put on top of its parent's branch last."""
     billed: Spending = NOTHING_SPENT
+    largest_turn: float = 0.0
+    """What its most expensive turn cost; USD."""
     trees: dict[str, SimulatedTree] = field(default_factory=dict)
     sessions: dict[str, SimulatedSession] = field(default_factory=dict)
     effects: Counter[str] = field(default_factory=Counter)
@@ -76,6 +83,15 @@ class World:
         """Return the world of a task."""
         return self._tasks[task_id]
 
+    def pipeline_of(self, task: Task) -> Pipeline:
+        """Return the pipeline of a task."""
+        return self._pipelines[task.pipeline]
+
+    def largest_turn(self, parent: str) -> float:
+        """Return what the most expensive turn of a task and all tasks below it cost; USD."""
+        below = (world for name, world in self._tasks.items() if f"{name}.".startswith(f"{parent}."))
+        return max((world.largest_turn for world in below), default=0.0)
+
     def tree(self, task_id: str, folder: str) -> SimulatedTree | None:
         """Return a run, or None if it was never started."""
         return self.of(task_id).trees.get(folder)
@@ -106,11 +122,12 @@ class World:
         parent, own = self.of(command.parent), self.of(task.id)
         if task.id in parent.joined:
             return None
-        if own.seen_joined < len(parent.joined):
-            own.seen_joined = len(parent.joined)
-            own.commits.append(f"{self.rng.getrandbits(160):040x}")
+        count = len(own.commits) - own.on_top
+        if own.seen_joined < len(parent.joined) or (command.squash and count > 1):
+            own.seen_joined, own.on_top = len(parent.joined), len(own.commits)
+            own.commits += [f"{self.rng.getrandbits(160):040x}" for _ in range(1 if command.squash else max(1, count))]
             return own.commits[-1]
-        parent.joined.append(task.id)
+        parent.joined[task.id] = count
         self._record_effect(command.parent, f"{task.id} joined")
         return None
 
@@ -120,6 +137,8 @@ class World:
         if folder in world.trees:
             return
         self._record_effect(task.id, f"start {folder}")
+        if not command.resume:
+            world.fresh.clear()
         session = world.sessions.setdefault(command.session_id, SimulatedSession())
         launch = SimulatedLaunch(
             attempt=command.attempt,
@@ -149,12 +168,14 @@ class World:
 
     def inspect(self, task: Task, command: do.LookAtGate) -> Evidence:
         """Return the evidence that the daemon finds when it inspects the result of a stage."""
-        world, stage = self.of(task.id), self._pipelines[task.pipeline].stage(command.stage)
+        world, pipeline = self.of(task.id), self._pipelines[task.pipeline]
+        stage = pipeline.stage(command.stage)
         at = world.commits.index(command.since) + 1 if command.since in world.commits else 0
         new = tuple(world.commits[at:]) if stage.shows_branch else ()
         given = _complete(stage) if not stage.work.is_done_by_agent else {}
         fresh = tuple(name for name in world.fresh if any(fnmatchcase(name, one) for one in stage.artifacts))
-        world.fresh.clear()
+        if stage.name == pipeline.start:
+            fresh += tuple(name for name in pipeline.family.given if name in given)
         return Evidence(
             files={**world.files, **given},
             fresh=tuple(sorted(fresh)),
@@ -184,7 +205,7 @@ class World:
         if stage.work.commits:
             return
         found = {task.fill(name): facts for name, facts in {**_complete(stage), **self._plans(pipeline, stage)}.items()}
-        found |= self._verdict(stage)
+        found |= self._verdict(stage) | self._children(pipeline, stage)
         kept = dict(list(found.items())[: len(found) if complete else -1])
         world.has_analysis = complete
         world.files.update(kept)
@@ -196,6 +217,23 @@ class World:
             return {}
         failures = () if self.rng.random() < 0.7 else ("C1: it is not there yet",)
         return {stage.artifacts[0]: FileFacts(chars=100, verdict=Verdict(passed=not failures, failures=failures))}
+
+    def _children(self, pipeline: Pipeline, stage: Stage) -> dict[str, FileFacts]:
+        """Return a plan of a few children, some of which depend on earlier ones, if a later stage wants that of it."""
+        planned = [one for one in pipeline.stages.values() if one.children and one.children in stage.artifacts]
+        return {one.children or "": FileFacts(chars=100, children=self._some(one)) for one in planned}
+
+    def _some(self, stage: Stage) -> tuple[ChildPlan, ...]:
+        rng, keys = self.rng, [f"C{number}" for number in range(1, self.rng.randint(2, MAX_CHILDREN) + 1)]
+        return tuple(
+            ChildPlan(
+                key=key,
+                title=key,
+                after=tuple(other for other in keys[:number] if rng.random() < 0.3),
+                pipeline=rng.choice(stage.child_pipelines),
+            )
+            for number, key in enumerate(keys)
+        )
 
     def _plans(self, pipeline: Pipeline, stage: Stage) -> dict[str, FileFacts]:
         """Return the plans that later stages execute and that this stage may write."""
@@ -211,6 +249,7 @@ class World:
     def _charge(self, task_id: str, tokens: int, usd: float) -> None:
         world = self.of(task_id)
         world.billed += Spending(usd=usd, tokens=tokens, turns=1)
+        world.largest_turn = max(world.largest_turn, usd)
 
 
 def _complete(stage: Stage) -> dict[str, FileFacts]:

@@ -84,6 +84,8 @@ def _on_ended(pipeline: Pipeline, task: Task, event: ChildEnded) -> Task:
     if child is None or not child.status.is_open:
         return task
     ended = _ended(child, event)
+    if task.status.is_final and child.status is ChildStatus.PLANNED and not event.completed:
+        ended = replace(child, status=ChildStatus.SKIPPED, reason="its parent ended")
     children = tuple(ended if one is child else one for one in task.children)
     if ended.status is ChildStatus.FAILED and task.is_active:
         children = _after_failure(children, ended.plan.key, pipeline.stage(task.stage).on_child_failure)
@@ -143,7 +145,7 @@ def task_of(parent: Task, stage: Stage, child: Child, at: datetime) -> Task:
 
     It has no caps of its own, because those of its parent bound what both spend together.
     """
-    ids = {one.plan.key: one.task for one in parent.children}
+    ids = {one.plan.key: one.task for one in parent.children if one.plan.key in child.plan.after}
     suffix, key = child.task.removeprefix(parent.id), f"{parent.ticket.key}.{child.plan.key}"
     goes_on = stage.on_child_failure is OnChildFailure.GO_ON
     return Task(

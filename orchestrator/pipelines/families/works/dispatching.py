@@ -1,13 +1,13 @@
 """What each agent of a work is given: a dispatch, the formats of its files, and the handoffs of those before it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from orchestrator.core.family.family import Files
 from orchestrator.core.task.task import Task
 from orchestrator.pipelines.families.works.documents.language import Language, language_of
-from orchestrator.pipelines.families.works.documents.names import PLAN, Mode, folder_of, task_of_file, task_of_result
-from orchestrator.pipelines.families.works.documents.plan import Plan, joined, read_plan, read_task
+from orchestrator.pipelines.families.works.documents.names import PLAN, Mode, folder_of
+from orchestrator.pipelines.families.works.documents.plan import Plan, read_plan, read_task
 from orchestrator.pipelines.families.works.documents.result import TaskReport, read_result
 from orchestrator.pipelines.families.works.exchange.dispatch import Dispatch, EarlierResult, write_dispatch
 from orchestrator.pipelines.families.works.exchange.handoff import (
@@ -88,9 +88,9 @@ def _plan(task: Task, files: Files) -> Plan:
 def _dispatch_of_task(task: Task, role: str, plan: Plan, files: Files) -> Dispatch:
     work, key = task.fill("{parent}"), task.fill("{key}")
     folder = folder_of(work)
-    reports = _reports(folder, files)
-    after = _dependencies(folder, plan, files)
+    after = _dependencies(key, folder, plan, files)
     near = distances(key, after)
+    reports = _reports(near, folder, files)
     handoffs = _from_earlier_tasks(key, after, reports) if role == "builder" else _within_task(role, files)
     return Dispatch(
         to=role,
@@ -113,22 +113,29 @@ def _dispatch_of_task(task: Task, role: str, plan: Plan, files: Files) -> Dispat
     )
 
 
-def _reports(folder: str, files: Files) -> dict[str, TaskReport]:
-    found: dict[str, TaskReport] = {}
-    for path in files.names(folder):
-        if key := task_of_result(path.rpartition("/")[2]):
-            with suppress(ValueError):
-                found[key] = read_result(files.committed(path) or "", key)
+def _dependencies(key: str, folder: str, plan: Plan, files: Files) -> dict[str, tuple[str, ...]]:
+    """Return what a task depends on, and what those tasks depend on, as the plan or their own files say."""
+    planned = {task.id: task.after for task in plan.tasks}
+    found = {key: _after(key, folder, planned, files)}
+    for other in found[key]:
+        found.setdefault(other, _after(other, folder, planned, files))
     return found
 
 
-def _dependencies(folder: str, plan: Plan, files: Files) -> dict[str, tuple[str, ...]]:
-    tasks = {}
-    for path in files.names(folder):
-        if key := task_of_file(path.rpartition("/")[2]):
-            with suppress(ValueError):
-                tasks[key] = read_task(files.committed(path) or "", key)
-    return {task.id: task.after for task in joined(plan, tasks)}
+def _after(key: str, folder: str, planned: Mapping[str, tuple[str, ...]], files: Files) -> tuple[str, ...]:
+    after = planned.get(key, ())
+    with suppress(ValueError):
+        after += read_task(files.committed(f"{folder}/{key}.md") or "", key).after
+    return tuple(dict.fromkeys(after))
+
+
+def _reports(keys: Iterable[str], folder: str, files: Files) -> dict[str, TaskReport]:
+    found: dict[str, TaskReport] = {}
+    for key in keys:
+        text = files.committed(f"{folder}/{key}_result.md")
+        with suppress(ValueError):
+            found |= {key: read_result(text, key)} if text is not None else {}
+    return found
 
 
 def _from_earlier_tasks(

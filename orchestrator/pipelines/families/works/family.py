@@ -8,6 +8,7 @@ from orchestrator.pipelines.families.works.callbacks import compose_callbacks
 from orchestrator.pipelines.families.works.dispatching import brief, prepare
 from orchestrator.pipelines.families.works.documents.names import PLAN, REQUIREMENT
 from orchestrator.pipelines.families.works.guards import CommitSubject, PlannedIfSmall, ProgressCompleted, WorkIsSmall
+from orchestrator.pipelines.families.works.projection import WorkProjection
 from orchestrator.pipelines.families.works.reading import examine, read_children, read_verdict
 from orchestrator.pipelines.families.works.recording import records
 
@@ -30,5 +31,6 @@ WORKS = Family(
     prepare=prepare,
     brief=brief,
     records=records,
+    projection=WorkProjection(),
     callbacks=compose_callbacks,
 )

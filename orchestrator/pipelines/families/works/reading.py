@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from functools import lru_cache
 
 from orchestrator.core.family.family import Examined, Files
 from orchestrator.core.family.verdict import LONGEST_FAILURE, MOST_FAILURES, Verdict
@@ -107,11 +108,17 @@ def _problems_of_plan(task: Task, text: str, work: str) -> tuple[str, ...]:
 
 def _unlisted(key: str, files: Files) -> tuple[str, ...]:
     """Return that a task's file has no heading in the plan, if so."""
+    listed = _listed(files.artifact(PLAN) or "")
+    return () if listed is None or key in listed else (f"{PLAN} has no '### {key}: title' for it",)
+
+
+@lru_cache(maxsize=4)
+def _listed(plan: str) -> frozenset[str] | None:
+    """Return the ids of a plan's tasks, None if it cannot be read; each of its tasks asks for that."""
     try:
-        plan = read_plan(files.artifact(PLAN) or "")
+        return frozenset(task.id for task in read_plan(plan).tasks)
     except ValueError:
-        return ()
-    return () if any(task.id == key for task in plan.tasks) else (f"{PLAN} has no '### {key}: title' for it",)
+        return None
 
 
 def _problems_of_build(text: str) -> tuple[str, ...]:

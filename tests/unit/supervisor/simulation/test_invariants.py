@@ -6,12 +6,15 @@ from datetime import timedelta
 from orchestrator.core.events.commands import SendTurn
 from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
 from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason
-from orchestrator.core.task.budget import Caps, Spending
+from orchestrator.core.task.budget import Caps, Spending, TaskSpending
+from orchestrator.core.task.children import Child, ChildPlan, ChildStatus
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.core.task.usage_limits import Window
 from orchestrator.core.task.user_requests import RequestDraft, RequestStatus, Subject, UserRequest
+from orchestrator.pipelines.pipeline_file import parse_pipeline
 from orchestrator.supervisor.simulation import invariants
+from tests.documents import ROOT
 from tests.fakes.tasks import submitted
 from tests.fakes.world import START
 
@@ -103,3 +106,44 @@ def test_a_task_that_nothing_will_advance_is_a_violation() -> None:
         assert list(invariants.task_can_progress(stuck, snapshot(stuck), NOTHING)), stuck.agent
     assert not list(invariants.task_can_progress(paused(PauseReason.USER), snapshot(paused(PauseReason.USER)), NOTHING))
     assert not list(invariants.task_can_progress(WORKING, snapshot(WORKING), replace(NOTHING, is_active=True)))
+
+
+def family(status: ChildStatus = ChildStatus.SUBMITTED, usd: float = 0.0) -> tuple[Task, Task]:
+    """Return a parent that waits for its child, and that child."""
+    known = Child(plan=ChildPlan(key="A", title="A"), task="P.A", status=status)
+    waits = replace(paused(PauseReason.CHILDREN), id="P", children=(known,), next_action=NextAction.CHILDREN)
+    child = replace(WORKING, id="P.A", parent="P", spending=TaskSpending(by_day={"2026-01-05": Spending(usd=usd)}))
+    return replace(waits, policy=TaskPolicy(caps=Caps(usd=1.0))), child
+
+
+def test_a_family_that_spends_more_than_its_budget_and_a_turn_is_a_violation() -> None:
+    now = snapshot(*family(usd=1.4))
+    assert not list(invariants.shared_budget_is_kept(now, lambda _: 0.5))
+    assert list(invariants.shared_budget_is_kept(now, lambda _: 0.3))
+    assert list(invariants.turns_respect_limits_and_budgets(family(usd=1.4)[1], now, TURN))
+
+
+def test_more_than_one_commit_of_squashed_work_is_a_violation() -> None:
+    child, folder = family()[1], ROOT / "tests/data/pipelines_with_children"
+    for squash, commits, violated in (("true", 1, False), ("true", 2, True), ("false", 2, False)):
+        text = (folder / "part.toml").read_text().replace("squash = true", f"squash = {squash}")
+        pipeline = parse_pipeline(text, "part.toml")
+        assert bool(list(invariants.squashed_work_is_one_commit(pipeline, child, {"P.A": commits}))) is violated
+
+
+def test_a_lost_child_and_an_orphan_are_violations() -> None:
+    parent, child = family()
+    assert not list(invariants.children_exist(parent, {"P.A"}))
+    assert list(invariants.children_exist(parent, set()))
+    assert not list(invariants.child_has_parent(child, snapshot(parent, child)))
+    assert list(invariants.child_has_parent(child, snapshot(child)))
+
+
+def test_a_parent_that_waits_for_an_ended_child_is_a_violation() -> None:
+    parent, child = family()
+    ended = replace(child, status=TaskStatus.COMPLETED)
+    assert not list(invariants.task_can_progress(parent, snapshot(parent, child), NOTHING))
+    assert list(invariants.task_can_progress(parent, snapshot(parent, ended), NOTHING))
+    assert list(invariants.task_can_progress(parent, snapshot(parent), NOTHING))
+    planned, _ = family(ChildStatus.PLANNED)
+    assert not list(invariants.task_can_progress(planned, snapshot(planned), NOTHING))

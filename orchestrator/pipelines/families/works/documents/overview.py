@@ -59,6 +59,10 @@ class Overview:
     tasks: tuple[TaskRow, ...] = ()
     log: tuple[str, ...] = ()
 
+    def row(self, task: str) -> TaskRow | None:
+        """Return the line of a task."""
+        return next((row for row in self.tasks if row.task == task), None)
+
 
 def read_overview(text: str) -> Overview:
     """Return what a PROGRESS.md says. Raises ValueError, with words for its author, if it is too large."""

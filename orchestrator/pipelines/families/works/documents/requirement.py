@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from orchestrator.formats.markdown import cleaned, open_fence
 from orchestrator.pipelines.families.works.documents.language import (
     Heading,
     Language,
+    heading_of,
     is_none,
     language_of,
     nothing_in,
@@ -90,6 +92,25 @@ def problems_of_requirement(text: str, work: str) -> tuple[str, ...]:
     repeated = _repeated(demand.id for demand in (*found.functional, *found.non_functional))
     problems += [f"{name} is used twice" for name in repeated]
     return tuple(problems)
+
+
+def with_request(text: str, request: str) -> str:
+    """Return a Requirement.md whose original request is quoted word for word; as it is, if it has no such section."""
+    lines = cleaned(text).split("\n")
+    begin = end = None
+    fence = ""
+    for number, line in enumerate(lines):
+        before, fence = fence, open_fence(line, fence)
+        if before or fence or not line.startswith("#"):
+            continue
+        if begin is not None:
+            end = number
+            break
+        if heading_of(line) is Heading.ORIGINAL_REQUEST:
+            begin = number
+    if begin is None or not request.strip():
+        return text
+    return "\n".join((*lines[: begin + 1], quote(request), "", *lines[len(lines) if end is None else end :]))
 
 
 def write_requirement(requirement: Requirement) -> str:

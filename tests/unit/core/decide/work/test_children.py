@@ -18,6 +18,7 @@ from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.task_policy import DEFAULT_POLICY, OnBlocked
 from orchestrator.pipelines.pipeline_file import parse_pipeline
+from orchestrator.storage.records import summary_of
 from tests.documents import ROOT
 from tests.unit.playbook import (
     Playbook,
@@ -198,9 +199,18 @@ def test_a_cancelled_parent_cancels_its_children_and_waits_for_their_end() -> No
     play = divided() >> children_submitted << "await T.A T.B T.C" >> child_ended("T.A") << "await T.B T.C"
     play = play >> cancel << "cancel T.B T.C"
     assert play.task.status is TaskStatus.CANCELLED
-    assert play.task.has_live_children
+    assert play.task.has_open_children
     play = play >> child_ended("T.B", "cancelled") << "cancel T.C" << "await T.C" >> child_ended("T.C", "cancelled")
-    assert not play.task.has_live_children
+    assert not play.task.has_open_children
+
+
+def test_a_parent_that_is_cancelled_while_its_children_are_made_ends_those_that_were() -> None:
+    play = divided() >> cancel << "cancel T.A T.B T.C" << "await T.A T.B T.C"
+    assert summary_of(play.task).running
+    play = play >> child_ended("T.A", "its task is gone") << "cancel T.B T.C" << "await T.B T.C"
+    play = play >> child_ended("T.B", "its task is gone") << "cancel T.C" << "await T.C" >> child_ended("T.C", "gone")
+    assert statuses(play.task) == "skipped skipped skipped"
+    assert summary_of(play.task).ended
 
 
 def test_a_plan_without_children_does_not_end_its_stage() -> None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from orchestrator.core.family.family import Submitted
 from orchestrator.core.family.verdict import Verdict
+from orchestrator.core.records.projection import Projected
 from orchestrator.core.task.children import Child, ChildStatus
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.task import Task
@@ -16,11 +17,13 @@ from orchestrator.pipelines.families.works.beginning import RESUMED, begin
 from orchestrator.pipelines.families.works.dispatching import DISPATCH, VERIFIED, brief, prepare
 from orchestrator.pipelines.families.works.documents.names import Mode
 from orchestrator.pipelines.families.works.documents.overview import TaskState, read_overview
+from orchestrator.pipelines.families.works.documents.requirement import read_requirement
 from orchestrator.pipelines.families.works.documents.work_list import WorkStatus, read_work_list
 from orchestrator.pipelines.families.works.exchange.dispatch import Dispatch, read_dispatches
 from orchestrator.pipelines.families.works.exchange.handoff import Detail
 from orchestrator.pipelines.families.works.exchange.task_result import Outcome
 from orchestrator.pipelines.families.works.guards import CommitSubject, PlannedIfSmall, ProgressCompleted, WorkIsSmall
+from orchestrator.pipelines.families.works.projection import WorkProjection
 from orchestrator.pipelines.families.works.reading import BUILT, examine, read_children, read_verdict
 from orchestrator.pipelines.families.works.recording import records
 from orchestrator.pipelines.families.works.reference import FORMATS
@@ -283,6 +286,12 @@ def test_the_plan_is_recorded_with_a_line_in_the_list_and_only_once() -> None:
     row = read_work_list(found.files["works/WORK-LIST.md"]).row("WORK-01")
     assert row is not None
     assert (row.status, row.created, row.completed) == (WorkStatus.IN_PROGRESS, "2026-02-03", "")
+    asked_for = Given(artifacts={**artifacts, "ticket.json": '{"description": "Word\\n## for word"}'})
+    verbatim = records(task, "RECORD", asked_for, AT).files["works/WORK-01/Requirement.md"]
+    assert read_requirement(verbatim).request == "Word\n## for word"
+    assert read_requirement(verbatim).criteria == ("the files exist",)
+    resumed = Given(artifacts={**artifacts, "ticket.json": '{"description": "Resume WORK-01"}'})
+    assert records(task, "RECORD", resumed, AT).files["works/WORK-01/Requirement.md"] == requirement()
     again = records(task, "RECORD", Given(artifacts=artifacts, tree=found.files), AT)
     assert {path: text for path, text in again.files.items() if found.files[path] != text} == {}
 
@@ -299,7 +308,41 @@ def test_the_outcome_has_every_task_with_its_state_and_its_commit_and_the_date()
         ("TASK-02", TaskState.DONE, "c" * 12),
     ]
     assert "| WORK-01 | Files | DONE | 2026-01-01 | 2026-02-03 |" in found["works/WORK-LIST.md"]
-    assert len(found["works/WORK-01/work_WORK-01.log"].splitlines()) == 3
+    assert found["works/WORK-01/work_WORK-01.log"].endswith("_ORCHESTRATOR_DONE_WORK-01\n")
+
+
+def test_a_work_that_goes_on_is_shown_with_its_states_times_and_commits() -> None:
+    statuses = {"TASK-00": ChildStatus.COMPLETED, "TASK-01": ChildStatus.SUBMITTED, "TASK-02": ChildStatus.SUBMITTED}
+    children = tuple(replace(child(key, status), task=f"x.{key}") for key, status in statuses.items())
+    children += (
+        replace(
+            child("TASK-03", ChildStatus.PLANNED), plan=replace(children[0].plan, key="TASK-03", after=("TASK-01",))
+        ),
+    )
+    begun = part("TASK-00", "committer")
+    ended = replace(begun, timing=replace(begun.timing, started_at=AT, completed_at=AT + timedelta(minutes=75)))
+    tasks = {"x.TASK-00": ended, "x.TASK-01": replace(begun, timing=replace(begun.timing, started_at=AT))}
+    artifacts = planned(DIAMOND, Mode.FULL)
+    task = work(children=children)
+    shown = WorkProjection().files(
+        Projected(task=task, children=tasks, artifact=lambda name: artifacts.get(name, ""), record=lambda _: "")
+    )
+    overview = read_overview(shown["PROGRESS.md"])
+    assert [(row.task, row.state, row.duration) for row in overview.tasks] == [
+        ("TASK-00", TaskState.DONE, "1h15m"),
+        ("TASK-01", TaskState.IN_PROGRESS, ""),
+        ("TASK-02", TaskState.READY, ""),
+        ("TASK-03", TaskState.BLOCKED, ""),
+    ]
+    assert overview.log == ("[05:20] TASK-00 DONE",)
+    log = shown["work_WORK-01.log"]
+    assert f"_COMMITTER_COMMIT_TASK-00 {'c' * 40}\n" in log
+    assert log.count("_ORCHESTRATOR_DISPATCH_") == 2
+    given = Given(artifacts=artifacts | {f"records/{name}": text for name, text in shown.items()})
+    done = replace(task, children=tuple(replace(one, status=ChildStatus.COMPLETED) for one in children))
+    on_the_branch = records(done, "CLOSING", given, AT).files
+    assert read_overview(on_the_branch["works/WORK-01/PROGRESS.md"]).tasks[0].duration == "1h15m"
+    assert on_the_branch["works/WORK-01/work_WORK-01.log"].startswith(log)
 
 
 def test_a_work_with_a_failed_task_is_not_done() -> None:
