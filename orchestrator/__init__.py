@@ -14,6 +14,7 @@ redaction/      what must not leave the machine, and how text is made harmless
 core/           what is decided: pure, without I/O, clock or processes
     task/       the nouns: a task, its agent, its steps, its pipeline, what people are asked
     events/     what can happen to a task, and the commands it asks for in return
+    records/    what shows a task to other programs, composed from its state
     guards/     what must hold before a task leaves a stage, one class per guard
     decide/     the state machine: machine.py first, then obligations.py; work/ has one class per kind of work
     schedule/   which task may run, which must pause, and why one waits

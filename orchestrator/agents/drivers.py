@@ -117,6 +117,7 @@ class Launch:
     state: Path | None = None  # the task's own folder for what the program keeps; None for the user's
     login: Path | None = None  # the folder of the login, if it is not the user's
     offline_shell: Path | None = None  # runs commands without a network, if the role has none
+    read_only: bool = False  # whether the role must not write to the worktree, which only a sandbox can enforce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

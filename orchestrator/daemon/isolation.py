@@ -17,7 +17,7 @@ import structlog
 
 import orchestrator
 from orchestrator.agents.claude_folder import LOGIN, PRIVATE_FILES, PRIVATE_FOLDERS, users_folder
-from orchestrator.agents.drivers import SHELL_VARIABLE, AgentCommand, inherited
+from orchestrator.agents.drivers import SHELL_VARIABLE, AgentCommand, Launch, inherited
 from orchestrator.core.task.checks import Check
 from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
@@ -119,8 +119,10 @@ class Isolation:
             path.chmod(0o500)
         return path
 
-    def of_agent(self, task: Task, attempt: int, cwd: Path, process: AgentCommand) -> tuple[str, ...]:
+    def of_agent(self, task: Task, attempt: int, order: Launch, process: AgentCommand) -> tuple[str, ...]:
         """Return the sandbox of an agent, empty if there is none. Blocks.
+
+        One whose role is read-only cannot write to its worktree.
 
         Raises NotIsolated.
         """
@@ -132,8 +134,8 @@ class Isolation:
         own += [(outbox, Access.WRITABLE), (self.socket_folder, Access.READABLE)]
         own += rules(Access.READABLE, map(Path, filter(None, [process.env.get(SHELL_VARIABLE)])))
         if task.source.worktree:
-            own.append((Path(task.source.worktree), Access.WRITABLE))
-        words = self._wrap(task, own, cwd)
+            own.append((Path(task.source.worktree), Access.READABLE if order.read_only else Access.WRITABLE))
+        words = self._wrap(task, own, order.cwd)
         return words if process.network else without_network(words)
 
     def of_check(self, task: Task, check: Check, report: Path, checkout: Path) -> tuple[str, ...]:

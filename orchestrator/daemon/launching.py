@@ -78,6 +78,7 @@ def order_of(config: LaunchConfig, task: Task, command: do.StartAgent, files: Ta
         socket=config.socket,
         state=files.path_of(task.id, CLI_STATE),
         login=config.login.folder if config.login else None,
+        read_only=role.read_only,
         offline_shell=None if role.network else config.isolation.offline_shell(),
     )
 

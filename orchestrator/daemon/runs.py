@@ -113,7 +113,7 @@ class RunExecutor:
         isolation = self.launching.isolation
         spec = RunSpec(
             run=f"{task.id}/{agent_run_folder(command.attempt)}",
-            wrap=await asyncio.to_thread(isolation.of_agent, task, command.attempt, order.cwd, process),
+            wrap=await asyncio.to_thread(isolation.of_agent, task, command.attempt, order, process),
             argv=process.argv,
             cwd=order.cwd,
             env=process.env,

@@ -149,6 +149,12 @@ class TaskFactory:
         self._write_given(task, made.files)
         return task
 
+    def given_files(self, task: Task, pipeline: str | None) -> dict[str, str]:
+        """Return the files that came with a task, as far as this pipeline takes them. Blocks."""
+        known = self.pipelines().get(pipeline or "")
+        names = known.family.given if known else ()
+        return {name: self.files.read_text(task.id, name) for name in names if self.files.has(task.id, name)}
+
     def settle(self, draft: Task) -> None:
         """Write the accepted pipeline of a draft to its place. Blocks."""
         accepted = accepted_pipeline(self.files, draft.id, draft.pipeline_digest).text.encode()

@@ -39,8 +39,9 @@ class Tier(StrEnum):
 class Role:
     """Who an agent is; None and empty leave the choice to the settings or to the CLI.
 
-    `tier`, `on_permission`, `on_question`, `on_plan` and `network` are keys of this program; a denied question is left
-    to the agent. Without `network` the commands that an agent runs have none.
+    `tier`, `on_permission`, `on_question`, `on_plan`, `network` and `read_only` are keys of this program; a denied
+    question is left to the agent. Without `network` the commands that an agent runs have none; a `read_only` one cannot
+    write to its worktree, where there is a sandbox.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Role:
     on_question: OnAsk = OnAsk.ASK
     on_plan: OnAsk = OnAsk.ASK
     network: bool = True
+    read_only: bool = False
     prompt: str
     source: str = field(default="", compare=False)
 
@@ -81,6 +83,7 @@ def read_role(front: Table, prompt: str, expected_name: str) -> Role:
         on_question=_on_ask(front, "onQuestion"),
         on_plan=_on_ask(front, "onPlan"),
         network=front.choice("network", {"true": True, "false": False}, "network") is not False,
+        read_only=front.choice("readOnly", {"true": True, "false": False}, "readOnly") is True,
         prompt=prompt.strip(),
         source=front.report.source,
     )

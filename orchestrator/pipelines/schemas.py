@@ -115,7 +115,7 @@ def role_schema() -> JsonObject:
         "maxTurns": {"type": "integer", "minimum": 1},
         "effort": one_of(*EFFORTS),
         "tier": schema_of(Tier),
-        "network": {"type": "boolean"},
+        **dict.fromkeys(("network", "readOnly"), schema_of(bool)),
         **dict.fromkeys(("onPermission", "onQuestion", "onPlan"), schema_of(OnAsk)),
     }
     return _titled("the front matter of a role", record(properties, ["name", "description"]))

@@ -54,11 +54,12 @@ def shows(harness: DaemonHarness, task: str, name: str) -> Any:
     return json.loads(text) if name.endswith(".json") else text
 
 
-def reported(harness: DaemonHarness, task: str) -> Json:
+def reported(harness: DaemonHarness, task: str, *, ended: bool = True) -> Json:
     """The state of a batch that has ended, when its files show that."""
     report = harness.folder(task) / "records/final-report.md"
     harness.wait_for("the report of the batch", report.exists)
-    harness.wait_for("the end of the writing", lambda: not (harness.folder(task) / "records-behind").exists())
+    if ended:
+        harness.wait_for("the end of the writing", lambda: not (harness.folder(task) / "records-behind").exists())
     return dict(shows(harness, task, "state.json"))
 
 
@@ -114,6 +115,19 @@ def test_a_failed_issue_stops_no_other_and_a_later_batch_does_only_what_is_left(
         assert harness.state(f"{again}.A")["pipeline_variant"] == "issue-execute"
         ticket = json.loads((harness.folder(f"{again}.A") / "ticket.json").read_text())
         assert "no API" in ticket["description"]
+
+
+def test_a_batch_without_any_success_is_blocked_and_a_retry_makes_its_issues_again(tmp_path: Path) -> None:
+    with batches(tmp_path, [WORK, only_if("A-2", DONE, GAVE_UP)]) as harness:
+        parent = harness.submit(text="One issue", pipeline=BATCH, files={"issues.jsonl": lines(TWO[0])})
+        harness.wait_for_end(parent, TaskStatus.BLOCKED)
+        state = reported(harness, parent, ended=False)
+        assert (outcomes(state), state["status"]) == ({"A": "failed"}, "running")
+        assert {"action-execute:A", "ISSUES"} == {one["action"] for one in state["errors"]}
+        harness.client.request(parent, "retry")
+        harness.wait_for_end(parent)
+        assert outcomes(reported(harness, parent)) == {"A": "completed"}
+        assert harness.subjects(parent) == ["A: Solve it"]
 
 
 def test_a_plan_that_cannot_be_read_is_never_planned_and_never_carried_out(tmp_path: Path) -> None:

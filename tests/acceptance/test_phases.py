@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.tasks import TaskView
-from tests.acceptance.harness import DaemonHarness, Json, refused
+from tests.acceptance.harness import ISOLATION, DaemonHarness, Json, refused
 from tests.fakes.repositories import git, repository
 
 PLANNING = (
@@ -152,6 +152,21 @@ def test_documents_that_are_too_short_or_unfinished_do_not_pass(tmp_path: Path) 
         (text,) = [text for text in turns_of(harness, task, 1) if "Still missing" in text]
         assert "- docs/planning/01_idea.md has 9 characters, more than 499 needed" in text
         assert "- docs/planning/02_market.md still says TODO" in text
+
+
+@pytest.mark.skipif(ISOLATION == "none", reason="what holds a verifier back is its sandbox")
+def test_a_verifier_cannot_write_to_what_it_judges(tmp_path: Path) -> None:
+    planting = {
+        **PASSED,
+        "run": "touch planted.py; git commit -q --allow-empty -m planted; touch $ORCHESTRATOR_OUTBOX/x",
+    }
+    with begun(tmp_path, {**STORY, "PLANNING_VERIFICATION": [planting]}) as (harness, task):
+        worktree = Path(under_review(harness, task, "PLANNING_VERIFICATION").worktree or "")
+        assert not (worktree / "planted.py").exists()
+        assert git(worktree, "log", "-1", "--format=%s") == f"{task}: write planning"
+        verifier = harness.client.task(task).agent
+        assert verifier.role == "phase-verifier"
+        assert (harness.folder(task) / f"agents/{verifier.attempt}/out/x").exists()
 
 
 def test_the_document_that_the_author_is_at_is_its_current_step(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.events.commands import LookAtGate
-from orchestrator.core.family.family import Family, Files, Records
+from orchestrator.core.family.family import Examined, Family, Files, Records
+from orchestrator.core.guards.files import FilesValid
 from orchestrator.core.task.guards import missing
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
@@ -120,6 +121,40 @@ def test_a_link_a_huge_file_and_broken_text_are_no_documents(place: Place, tmp_p
     assert files.names("..") == files.names("") == ()
     assert set(files.names("docs")) < set(files.names("."))
     assert files.artifact("../secret.md") is None
+
+
+def test_a_family_may_read_what_was_projected_for_others_and_nothing_below_it(place: Place, tmp_path: Path) -> None:
+    records = Path(place.task.folder) / "records"
+    records.mkdir()
+    (records / "PROGRESS.md").write_text("how far\n")
+    (tmp_path / "secret.md").write_text("a secret of the server\n")
+    (records / "link.md").symlink_to(tmp_path / "secret.md")
+    files = place.workspace.files(place.task.id, Path(place.task.folder))
+    assert files.artifact("records/PROGRESS.md") == "how far\n"
+    for name in (
+        "records/link.md",
+        "records/../records/PROGRESS.md",
+        "records/none.md",
+        "agents/1/spec.json",
+        "records/",
+    ):
+        assert files.artifact(name) is None, name
+
+
+def examined(task: Task, name: str, text: str, files: Files) -> Examined:
+    """Find fault with a word, as a family does."""
+    del task
+    return Examined(problems=("it is late",) if "late" in text else (), marks=(name, str(files.artifact("end.txt"))))
+
+
+def test_a_family_examines_what_an_agent_left_in_the_outbox_and_in_the_worktree(place: Place) -> None:
+    pipeline = replace(parse_pipeline(PIPELINE, "documents.toml"), family=Family(name="test", examine=examined))
+    leave(place, {"docs/planning/01_idea.md": "late", "docs/planning/02_market.md": "early"})
+    look = LookAtGate(stage="PLANNING", visit=1, turn=1, attempt=1, since=place.task.source.base_commit)
+    seen = Gates(place.workspace, lambda _: {}, lambda _: "the end").look(place.task, pipeline, look)
+    guard = FilesValid(pattern="docs/planning/*.md")
+    assert guard.missing(place.task, seen) == ("docs/planning/01_idea.md: it is late",)
+    assert seen.files["end.txt"].marks == ("end.txt", "the end\n")
 
 
 def test_no_more_documents_are_read_than_the_limit(place: Place) -> None:

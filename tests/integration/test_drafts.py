@@ -88,6 +88,17 @@ async def test_what_is_not_named_stays(client: httpx.AsyncClient, daemon: InProc
     assert (await changed(client, task, text="Other words"))["title"] == "Given"
 
 
+async def test_a_draft_of_a_batch_keeps_its_issues(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    issues = '{"id": "ISS-1", "title": "Say hello"}\n{"id": "ISS-2", "title": "Say goodbye"}\n'
+    task = await drafted(client, daemon, pipeline="issue-plan-execute", files={"issues.jsonl": issues})
+    before = daemon.store.files.read(task["id"], "issues.jsonl")
+    now = await changed(client, task, title="Both")
+    assert (now["title"], now["pipeline"]) == ("Both", "issue-plan-execute")
+    assert daemon.store.files.read(task["id"], "issues.jsonl") == before
+    assert b"ISS-2" in before
+    assert (await changed(client, task, pipeline="custom"))["pipeline"] == "custom"
+
+
 async def test_a_title_and_a_pipeline_that_were_derived_follow_text_and_type(
     client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:

@@ -109,7 +109,7 @@ def test_the_same_seed_gives_the_same_days() -> None:
 
 def test_the_command_prints_its_report_as_one_json_document(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
-    argv = [sys.executable, "-m", "orchestrator", "simulate", *TINY, "--json"]
+    argv = [sys.executable, "-m", "orchestrator", "simulate", *TINY, "--pipeline", "full", "--json"]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

@@ -148,16 +148,13 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
 ) -> int:
     """Submit a ticket, a batch of issues, or a draft. A text that begins with - is given after --.
 
-    With --task, the other options change that draft before it is submitted; with --draft too it stays a draft.
     With --wait, the exit code is 0 if the task was completed, and 1 otherwise.
     """
     _refuse_for_drafts(context, draft=draft, task=task, wait=wait)
-    batch = read_batch(issues, skip_plan=skip_plan, skip_execute=skip_execute)
     if issues is not None and text is None and file is None:
         text, pipeline = f"Issues of {issues}", pipeline or BATCH
     given = {
-        "files": batch.files,
-        "tickets": batch.tickets,
+        **read_batch(issues, skip_plan=skip_plan, skip_execute=skip_execute),
         "text": _ticket(text, file) if task is None or text or file else None,
         "repo": repo.expanduser().absolute(),
         "title": title,
@@ -203,7 +200,9 @@ def _refuse_for_drafts(context: typer.Context, *, draft: bool, task: str | None,
     sources = {name: context.get_parameter_source(name) for name in NOT_OF_A_DRAFT if task is not None}
     fixed = next((name for name, source in sorted(sources.items()) if source and source.name == "COMMANDLINE"), None)
     if fixed is not None:
-        raise UsageError(f"--{fixed} of a draft cannot be changed; leave it out, or submit a new ticket")
+        raise UsageError(
+            f"--{fixed.replace('_', '-')} of a draft cannot be changed; leave it out, or submit a new ticket"
+        )
 
 
 def _sending(given: Mapping[str, object], task: str | None, *, stays: bool) -> Callable[[Client], TaskView]:

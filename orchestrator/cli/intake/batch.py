@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
@@ -22,29 +21,24 @@ BATCH = "issue-plan-execute"
 _NAMES_PROJECT = re.compile(r"[\w.-]+/[\w.-]+(?: |$)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchSource:
-    """What is submitted of a batch: its files, or which tickets of a tracker become its issues."""
+def read_batch(source: str | None, *, skip_plan: bool, skip_execute: bool) -> JsonObject:
+    """Return what is submitted of the batch that options describe: its files, or which tickets become its issues.
 
-    files: dict[str, str] = field(default_factory=dict)
-    tickets: JsonObject | None = None
-
-
-def read_batch(source: str | None, *, skip_plan: bool, skip_execute: bool) -> BatchSource:
-    """Return the batch that options describe. Raises UsageError."""
-    files: dict[str, str] = {}
+    Raises UsageError.
+    """
+    files: JsonObject = {}
     if skip_plan or skip_execute:
         files[OPTIONS_FILE] = orjson.dumps({"skip_plan": skip_plan, "skip_execute": skip_execute}).decode()
     if source is None:
-        return BatchSource(files=files)
+        return {"files": files}
     path = Path(source).expanduser()
     if path.is_dir() or path.name == STATE:
         files[ISSUES_FILE] = _earlier(path if path.is_dir() else path.parent)
     elif path.exists() or path.suffix in (".json", ".jsonl") or not _NAMES_PROJECT.match(source):
         files[ISSUES_FILE] = _text(path)
     else:
-        return BatchSource(files=files, tickets=_choice(source))
-    return BatchSource(files=files)
+        return {"files": files, "tickets": _choice(source)}
+    return {"files": files}
 
 
 def _choice(source: str) -> JsonObject:

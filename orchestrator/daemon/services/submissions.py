@@ -118,7 +118,8 @@ class SubmissionService:
         requirement = await asyncio.to_thread(self.factory.original, failed)
         if failed.ticket.source != LOCAL:
             requirement = await self.trackers.requirement(requirement.url)
-        submission = replace(_submission_of(failed), retry_of=failed.id)
+        files = await asyncio.to_thread(self.factory.given_files, failed, failed.pipeline)
+        submission = replace(_submission_of(failed), retry_of=failed.id, files=files)
         task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
         task = replace(task, policy=replace(task.policy, caps=failed.policy.caps))
         return await self._accept(task, submission, requirement, by)
@@ -140,6 +141,8 @@ class SubmissionService:
         if text := changes.get("text") or (draft.ticket.source != LOCAL and before.url):
             after = await self.trackers.requirement(text)
         wanted = self._changed(draft, changes, before)
+        files = await asyncio.to_thread(self.factory.given_files, draft, wanted.pipeline)
+        wanted = replace(wanted, files=files)
         async with self._naming(wanted) as keys, self.one_at_a_time:
             transitions.require("change", self.supervisor.tasks.get(draft.id, draft))
             wanted = replace(wanted, keys=tuple(key for key in keys if key != draft.ticket.key))

@@ -63,6 +63,11 @@ def test_a_role_has_the_network_unless_it_says_false() -> None:
         assert parse_role(WORKER.replace("color: blue", said), "worker.md").network is has
 
 
+def test_a_role_may_write_to_its_worktree_unless_it_is_read_only() -> None:
+    for said, only_reads in (("", False), ("readOnly: true", True), ("readOnly: false", False)):
+        assert parse_role(WORKER.replace("color: blue", said), "worker.md").read_only is only_reads
+
+
 def test_windows_line_ends_and_a_byte_order_mark_change_nothing() -> None:
     assert parse_role("\ufeff" + WORKER.replace("\n", "\r\n"), "roles/worker.md") == parse_role(WORKER, "worker.md")
 

@@ -1,5 +1,7 @@
 """What a person's words ask for, and how a work is carried out."""
 
+import time
+
 import pytest
 
 from orchestrator.pipelines.families.works.documents.names import Mode
@@ -84,6 +86,17 @@ def test_a_request_may_begin_with_a_tag_in_brackets() -> None:
     assert read_request("[link](http://a) is broken").tag == ""
     assert read_request("[a]").text == "a"
     assert read_request("plain").tag == ""
+
+
+@pytest.mark.parametrize(
+    "unit", ["[", "[a] ", "WORK-1 ", "auto ", "자동으로 ", " ", "do not ", "\n", "resume ", "\0\ud800"]
+)
+def test_no_request_makes_its_reader_slow_or_fail(unit: str) -> None:
+    begun = time.process_time()
+    for end in ("", " auto", "WORK-01", "[x] resume WORK-01"):
+        read_request(unit * 200_000 + end)
+        read_request(f"[x] {unit * 30}{end}")
+    assert time.process_time() - begun < 3
 
 
 def requirement(functional: int, non_functional: int = 0, criteria: tuple[str, ...] = ("a",)) -> Requirement:
