@@ -18,6 +18,7 @@ import pytest_asyncio
 
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.task import TaskStatus
+from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.processes.spec import MARKER
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import SocketRefused, make_server
@@ -448,16 +449,11 @@ async def test_a_full_disk_is_reported_as_such_and_nothing_has_changed(
 
 async def test_pipelines_and_roles_are_shown_as_declared(client: httpx.AsyncClient) -> None:
     pipelines = (await client.get("/api/pipelines")).json()["pipelines"]
-    assert [one["name"] for one in pipelines] == ["full", "release", "review_only"]
-    assert {one["stages"][0]["name"] for one in pipelines} == {"TICKET_INTAKE"}
+    assert [one["name"] for one in pipelines] == sorted(path.stem for path in bundled(Kind.PIPELINES).glob("*.toml"))
+    first = {one["name"]: one["stages"][0]["name"] for one in pipelines}
+    assert {first[name] for name in ("full", "release", "review_only", "create_app")} == {"TICKET_INTAKE"}
     roles = (await client.get("/api/roles")).json()["roles"]
-    assert [role["name"] for role in roles] == [
-        "evaluator",
-        "implementer",
-        "planner",
-        "release-manager",
-        "reviewer",
-    ]
+    assert [role["name"] for role in roles] == sorted(path.stem for path in bundled(Kind.AGENTS).glob("*.md"))
     paths = (await client.get("/openapi.json")).json()["paths"]
     assert "/api/tasks/{name}/why" in paths
 
