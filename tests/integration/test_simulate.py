@@ -74,14 +74,17 @@ def test_no_invariant_is_violated_in_a_week_of_trouble(seed: int) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("capacity", "kind"),
+    ("capacity", "capped", "kind"),
     [
-        pytest.param(Capacity(places=2), "rate_limit", id="usage limits"),
-        pytest.param(Capacity(places=3, day=Caps(usd=25.0), turn_usd=0.5), "budget", id="daily budget"),
+        pytest.param(Capacity(places=2), 0.0, "rate_limit", id="usage limits"),
+        pytest.param(Capacity(places=3, day=Caps(usd=25.0), turn_usd=0.5), 0.15, "budget", id="daily budget"),
     ],
 )
-def test_no_invariant_is_violated_when_agents_keep_reaching_limits(capacity: Capacity, kind: str) -> None:
-    probabilities = Probabilities(agent_hangs=0.15, malformed_block=0.2, question=0.2, outages_per_day=8.0, capped=0.0)
+def test_no_invariant_is_violated_when_agents_keep_reaching_limits(
+    capacity: Capacity, capped: float, kind: str
+) -> None:
+    trouble = Probabilities(agent_hangs=0.15, malformed_block=0.2, question=0.2, outages_per_day=8.0)
+    probabilities = replace(trouble, capped=capped)
     report = simulate(replace(WEEK, days=4.0, probabilities=probabilities), capacity)
     assert not report.violations, report.violations[0]
     assert {kind, "service", "question"} <= {waits.kind for waits in report.waits}

@@ -53,11 +53,12 @@ def test_every_bundled_pipeline_is_valid_and_a_misspelt_key_is_not(path: Path) -
 def test_every_bundled_role_is_valid(path: Path) -> None:
     read = read_front_matter(path.read_text(encoding="utf-8"), str(path))
     assert read is not None
-    words = {"true": True, "false": False}  # our own reader of YAML leaves them as they are written
-    values = {
-        key: words.get(value, value) if isinstance(value, str) else value for key, value in read[0].everything().items()
+    flags = {"true": True, "false": False}
+    front = {
+        key: flags.get(value, value) if isinstance(value, str) else value
+        for key, value in dict(read[0].everything()).items()
     }
-    Draft202012Validator(role_schema()).validate(values)
+    Draft202012Validator(role_schema()).validate(front)
 
 
 def test_a_type_without_a_json_form_has_no_schema() -> None:
