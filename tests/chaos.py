@@ -122,10 +122,9 @@ def storm(harness: DaemonHarness, dice: random.Random, kills: int, pipeline: str
     _ask(harness, task, "resume")
     ended = harness.wait_until(task, lambda now: now.status in ENDED and now.run is None)
     toll.ends[ended.status] += 1
-    if pipeline is None:
-        _count(harness, task, toll)
-    else:
-        _count_family(harness, task, toll)
+    if ended.status is TaskStatus.COMPLETED:
+        count = _count if pipeline is None else _count_family
+        count(harness, task, toll)
     toll.seconds = time.monotonic() - began
     return toll
 

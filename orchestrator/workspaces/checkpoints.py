@@ -162,17 +162,20 @@ class Checkpoints:
     def restore_worktree(self, task: Task) -> str | None:
         """Create a lost worktree of the task again from the work of its newest checkpoint; return its source.
 
-        Returns None, and does nothing, if the worktree is there. Blocks. Raises WorkspaceError and GitError.
+        Where the branch has moved on since that checkpoint, its files would undo newer commits: then the worktree is at
+        the newest commit. Returns None, and does nothing, if the worktree is there. Blocks. Raises WorkspaceError and
+        GitError.
         """
         if task.source.worktree is None or self._workspace.worktree(task.id).exists():
             return None
         source = task.source
         self._workspace.prepare(task.id, Path(source.repo), source.commit, source.branch)
-        for checkpoint in self.kept(task):
-            if checkpoint.work is not None:
-                self._workspace.bring_to(task.id, checkpoint.work.whole)
-                return f"checkpoint {checkpoint.number}"
-        return f"commit {source.commit}"
+        head = self._workspace.clone_of(task.id).ref(f"refs/orchestrator/{task.id}/head") or source.commit
+        newest = next((one for one in self.kept(task) if one.work is not None), None)
+        if newest is None or newest.work is None or newest.work.head != head:
+            return f"commit {head}"
+        self._workspace.bring_to(task.id, newest.work.whole)
+        return f"checkpoint {newest.number}"
 
     async def save_ended(self, task: Task) -> None:
         """Take a checkpoint of an ended task, which must be open in the store; it is kept for good.

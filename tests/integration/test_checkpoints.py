@@ -216,6 +216,28 @@ async def test_a_worktree_that_cannot_be_read_costs_only_the_work(tmp_path: Path
             await harness.checkpoints.restore(harness.task, one.number)
 
 
+async def test_a_lost_worktree_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as harness:
+        harness.write("half done\n")
+        saved = await harness.taken()
+        shutil.rmtree(harness.worktree)
+        assert harness.checkpoints.restore_worktree(harness.task) == f"checkpoint {saved.number}"
+        assert (harness.worktree / "a.txt").read_text() == "half done\n"
+        assert harness.checkpoints.restore_worktree(harness.task) is None
+
+
+async def test_a_lost_worktree_never_goes_back_behind_a_commit_that_was_seen(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as harness:
+        harness.write("half done\n")
+        await harness.taken()
+        done = commit(harness.worktree, {"a.txt": "done\n", "b.txt": "more\n"})
+        harness.workspace.facts(TASK, harness.base, harness.base)
+        shutil.rmtree(harness.worktree)
+        assert harness.checkpoints.restore_worktree(harness.task) == f"commit {done}"
+        assert (harness.worktree / "a.txt").read_text() == "done\n"
+        assert git(harness.worktree, "status", "--porcelain") == ""
+
+
 async def test_a_damaged_checkpoint_is_ignored_and_affects_no_other(tmp_path: Path) -> None:
     async with at_work(tmp_path) as harness:
         first, second = await harness.taken(), await harness.taken()
