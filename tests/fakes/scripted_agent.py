@@ -308,6 +308,10 @@ class Agent:
     def say(self, text: str) -> None:
         """Print a message of the model; the last one of a turn is its result."""
         self._last_words = text
+        self.print(text)
+
+    def print(self, text: str) -> None:
+        """Print a message of the model in one line."""
         self._message(content(text))
 
     def ask(self, name: str, given: Json) -> Json:
@@ -532,7 +536,7 @@ ACTIONS: Final[dict[str, tuple[type | tuple[type, ...], Callable[[Agent, Any], o
     "wait_for": (str, _wait_for),
     "ignore_term": (bool, _ignore_term),
     "garbage": (int, _garbage),
-    "huge_line": (int, lambda agent, count: agent.say("x" * count)),
+    "huge_line": (int, lambda agent, count: agent.print("x" * count)),
     "error": (dict, _error),
     "limit": (dict, _limit),
     "no_result": (bool, _no_result),

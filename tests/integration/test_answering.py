@@ -228,7 +228,8 @@ async def test_a_draft_is_kept_until_it_is_submitted(orchestrator: Shell, daemon
     await daemon.inbox.settled()
     assert daemon.supervisor.tasks[task].status is TaskStatus.IN_PROGRESS
     assert "allowed now" in only_error(await orchestrator("submit", "--task", task), 5)
-    for wrong in (["x", "--draft", "--wait"], ["x", "--task", task], ["x", "--budget", "0"], ["x", "--budget", "nan"]):
+    assert "cannot change a task" in only_error(await orchestrator("submit", "x", "--task", task), 5)
+    for wrong in (["x", "--draft", "--wait"], ["x", "--budget", "0"], ["x", "--budget", "nan"]):
         only_error(await orchestrator("submit", *wrong), 2)
 
 

@@ -326,8 +326,9 @@ async def test_a_cap_is_removed_by_null_and_unnamed_ones_stay(
     assert changed["spent"] == {"usd": 0.0, "tokens": 0, "turns": 0, "hours": 0.0}
     for wrong in ({"usd": 0}, {"tokens": 1.5}, {"euro": 1}, {"hours": "many"}):
         assert (await client.patch(url, json={"caps": wrong})).status_code == 400
-    for nothing in ({}, {"caps": None}, {"title": "another"}):
+    for nothing in ({}, {"caps": None}, {"colour": "red"}):
         assert (await client.patch(url, json=nothing)).status_code == 400
+    assert (await client.patch(url, json={"title": "another"})).status_code == 409, "it is no draft any more"
 
 
 async def test_a_task_that_becomes_urgent_is_the_next_to_start(
