@@ -123,7 +123,7 @@ def test_the_real_claude_stops_at_its_budget_and_goes_on_in_its_session_when_tha
 @pytest.mark.claude
 def test_the_real_claude_spends_at_most_one_call_more_than_the_day_allows(tmp_path: Path, claude: Path) -> None:
     def model(scene: Scene) -> Reply:
-        return Use("Bash", {"command": "true"})
+        return Use("Bash", {"command": "sleep 0.3"})  # so that the daemon can look between two calls
 
     budget = {"turn_usd": 0, "day": {"usd": 1.0}}
     with ClaudeHarness(claude, tmp_path, model, budget=budget) as harness:

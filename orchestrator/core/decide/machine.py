@@ -318,7 +318,8 @@ def _on_frozen(task: Task, event: run_events.RunFrozen) -> Task:
     if after is task or after.run is None or not after.run.is_of_agent:
         return after
     park_at = event.at + timedelta(seconds=after.policy.park_after)
-    return turns.add_worked_time(replace(after, run=replace(after.run, park_at=park_at)), event.at)
+    after = _with_frozen_tool(replace(after, run=replace(after.run, park_at=park_at)))
+    return turns.add_worked_time(after, event.at)
 
 
 def _on_thawed(task: Task, event: run_events.RunThawed) -> Task:
@@ -328,10 +329,19 @@ def _on_thawed(task: Task, event: run_events.RunThawed) -> Task:
     after = _with_run_state(task, event.folder, ProcessState.RUNNING)
     if after is task or after.run is None or not after.run.is_of_agent:
         return after
-    turn = after.agent.turn
-    if turn.deadline is not None and turn.open_tools > 0:
-        turn = replace(turn, was_frozen_in_tool=True)
-    return _restart_deadline(replace(after.with_turn(turn), run=replace(after.run, park_at=None)), event.at)
+    return _restart_deadline(replace(_with_frozen_tool(after), run=replace(after.run, park_at=None)), event.at)
+
+
+def _with_frozen_tool(task: Task) -> Task:
+    """Return the task with it noted if a tool was running while its processes were frozen.
+
+    That is seen at the freeze, because the turn may end before its thaw is reported; and at the thaw, because the
+    output that says that a tool had begun may be read while the agent is frozen.
+    """
+    turn = task.agent.turn
+    if turn.deadline is None or turn.open_tools == 0:
+        return task
+    return task.with_turn(replace(turn, was_frozen_in_tool=True))
 
 
 def _restart_deadline(task: Task, at: datetime) -> Task:

@@ -124,6 +124,18 @@ def test_a_thaw_after_the_turn_sets_no_deadline() -> None:
     assert play.task.agent.turn.deadline is None
 
 
+def test_a_command_that_ran_out_of_time_while_frozen_is_run_again_even_if_the_turn_ended_before_its_thaw_was_seen() -> (
+    None
+):
+    working = at_work()
+    busy = working.with_turn(replace(working.agent.turn, open_tools=1))
+    play = Playbook(busy) >> pause() << "freeze agents/1" >> frozen << "wake in 1800 s"
+    play = play >> resume() >> admitted << "thaw agents/1"
+    late = play.task.with_turn(replace(play.task.agent.turn, open_tools=0, timed_out=("make test",)))
+    play = Playbook(late) >> finished() >> thawed << "turn 2 of 1" << "wake in 3600 s"
+    assert "make test" in play.task.feedback[0]
+
+
 def test_an_agent_that_was_starting_when_the_pause_came_is_frozen_once_it_exists() -> None:
     play = Playbook(at("ANALYSIS", NextAction.AGENT)) >> pause()
     play = play >> started << "follow agents/1" << "freeze agents/1" >> frozen << "wake in 1800 s"
