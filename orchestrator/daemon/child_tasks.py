@@ -26,6 +26,7 @@ from orchestrator.storage.records import StoreError
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import Store
+from orchestrator.workspaces.evaluation.gates import reading_as
 from orchestrator.workspaces.outbox import read_text
 from orchestrator.workspaces.parent_branch import ParentBranch
 from orchestrator.workspaces.workspace import Workspace
@@ -141,7 +142,9 @@ class ChildTasks:
         content = read_text(Path(parent.folder), plan, LARGEST_PLAN)
         try:
             files = self.workspace.files(parent.id, Path(parent.folder))
-            drafts = self.pipeline_of(parent).family.read_children(content or "", files)
+            family = self.pipeline_of(parent).family
+            with reading_as(family):
+                drafts = family.read_children(content or "", files)
         except ValueError as error:
             raise SubmissionRefused(f"{parent.display_path(plan)} cannot be read: {error}") from error
         return {draft.key: draft for draft in drafts}

@@ -19,7 +19,7 @@ MOST_BYTES = 500 * 1024 * 1024
 """Of all files together, before compression."""
 CHUNK = 1024 * 1024
 
-_LONGEST_NAME = 255
+_LONGEST_NAME, _LONGEST_PATH = 255, 4096
 _DRIVE = re.compile(r"[A-Za-z]:")
 _REGULAR, _EXECUTABLE = "100644", "100755"
 
@@ -101,6 +101,8 @@ def refusal_of(name: str) -> str:
         return "its name leads out of the archive"
     if any(part.lower() == ".git" for part in parts):
         return "it would be a part of a repository"
+    if len(name.encode()) > _LONGEST_PATH:
+        return f"its path is longer than {_LONGEST_PATH} bytes"
     if any(len(part.encode()) > _LONGEST_NAME for part in parts):
         return f"its name is longer than {_LONGEST_NAME} bytes"
     return ""

@@ -56,12 +56,19 @@ class TreeFiles:
         return {path: text for path, text in texts if text is not None}
 
     def _listed(self, paths: tuple[str, ...]) -> dict[str, str]:
-        """Return the object of each regular file at or below these paths that is not too large, by path."""
+        """Return the object of each regular file at or below these paths that is not too large, by path.
+
+        A name that is not UTF-8, or has control characters, is left out.
+        """
         fixed = () if "" in paths else paths
         listed = self.git.run("ls-tree", "-r", "-z", "-l", "--full-tree", self.tree, "--", *fixed)
         rows = (item.partition("\t") for item in items(listed))
         facts = ((path, *left.split()) for left, _, path in rows)
-        return {path: name for path, mode, _, name, size in facts if mode in _REGULAR and int(size) <= LARGEST_DOCUMENT}
+        return {
+            path: name
+            for path, mode, _, name, size in facts
+            if mode in _REGULAR and int(size) <= LARGEST_DOCUMENT and path.isprintable()
+        }
 
     def _text(self, name: str) -> str | None:
         text = self.git.run("cat-file", "blob", name)

@@ -99,6 +99,7 @@ def tree(repo: Path, content: bytes) -> str:
         ("a\x1b[2J", True),
         ("a\u202eb", True),
         ("a" * 256, True),
+        ("/".join(["a" * 250] * 20), True),
         ("", True),
     ],
 )

@@ -1,5 +1,6 @@
 """Files of the work, read and recorded through git: what an agent plants there cannot lead elsewhere."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from orchestrator.core.guards.files import FilesValid
 from orchestrator.core.task.guards import missing
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
+from orchestrator.errors import OrchestratorError
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from orchestrator.workspaces.clone import WorkspaceError
 from orchestrator.workspaces.documents import LARGEST_DOCUMENT, MOST_DOCUMENTS
@@ -155,6 +157,26 @@ def test_a_family_examines_what_an_agent_left_in_the_outbox_and_in_the_worktree(
     guard = FilesValid(pattern="docs/planning/*.md")
     assert guard.missing(place.task, seen) == ("docs/planning/01_idea.md: it is late",)
     assert seen.files["end.txt"].marks == ("end.txt", "the end\n")
+
+
+def test_a_name_that_no_journal_could_hold_is_left_out(place: Place) -> None:
+    planning = place.worktree / "docs/planning"
+    planning.mkdir(parents=True)
+    for name in (b"\xff.md", b"a\nb\x1b[31m.md", "\u202e.md".encode(), b"fine.md"):
+        Path(os.fsdecode(os.fsencode(planning) + b"/" + name)).write_text("a text\n")
+    files = place.workspace.files(place.task.id, Path(place.task.folder))
+    assert list(files.matching(["docs/planning/*.md"])) == ["docs/planning/fine.md"]
+    assert files.names("docs/planning") == ("docs/planning/fine.md",)
+
+
+def test_a_family_that_fails_on_a_file_costs_its_own_task_only(place: Place) -> None:
+    def careless(task: Task, stage: str, files: Files) -> Mapping[str, str]:
+        return {"brief.md": [][int(stage == "PLANNING")]}
+
+    family = Family(name="careless", prepare=careless)
+    pipeline: Pipeline = replace(parse_pipeline(PIPELINE, "documents.toml"), family=family)
+    with pytest.raises(OrchestratorError, match="the family 'careless' cannot cope with a file of this task"):
+        Gates(place.workspace, lambda _: {}, lambda _: "").prepare(replace(place.task, stage="PLANNING"), pipeline)
 
 
 def test_no_more_documents_are_read_than_the_limit(place: Place) -> None:

@@ -38,7 +38,7 @@ from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.evaluation.resolve import SUBMITTER
 from orchestrator.workspaces.git import GitError
-from orchestrator.workspaces.repository import inspect_branch, open_repository
+from orchestrator.workspaces.repository import RepositoryError, inspect_branch, open_repository
 
 TAKEN_OVER = ".taken-over"
 """A note in a workspace that was taken over: the id of the task that continues it."""
@@ -100,14 +100,8 @@ class SubmissionService:
             yield ()
             return
         async with self._one_name:
-            yield tuple(
-                [
-                    one.ticket if isinstance(one, TaskSummary) else one.ticket.key
-                    for one in await self.index.all_tasks()
-                    if Path(one.repo if isinstance(one, TaskSummary) else one.source.plain_folder or one.source.repo)
-                    == submission.repo
-                ]
-            )
+            every = await self.index.all_tasks()
+            yield await asyncio.to_thread(_keys_in, submission.repo, every)
 
     async def repeat(self, failed: Task, by: str) -> Task:
         """Create a task with the ticket and the options of a failed one and return it.
@@ -298,6 +292,20 @@ def _line_of(ticket: Requirement) -> bytes:
     """Return a ticket as a line of a list."""
     line = {"id": ticket.key, "title": ticket.title, "description": ticket.text, "tags": ticket.labels}
     return orjson.dumps({**line, "url": ticket.url}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _keys_in(repo: Path, every: Sequence[Task | TaskSummary]) -> tuple[str, ...]:
+    """Return the ticket keys of the tasks of a repository, or of a folder without one. Blocks."""
+    try:
+        place = open_repository(repo)[0].folder.resolve()
+    except RepositoryError:
+        place = repo.resolve()
+    found = []
+    for one in every:
+        where = one.repo if isinstance(one, TaskSummary) else one.source.plain_folder or one.source.repo
+        if Path(where).resolve() == place:
+            found.append(one.ticket if isinstance(one, TaskSummary) else one.ticket.key)
+    return tuple(found)
 
 
 def _refuse_unfit(folder: Path, live: LiveWorkspace) -> None:

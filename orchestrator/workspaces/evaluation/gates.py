@@ -4,7 +4,8 @@ This module only collects facts; guards decide what they mean. Everything is bou
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -12,13 +13,14 @@ from pathlib import Path
 import orjson
 
 from orchestrator.core.events.commands import LookAtGate
-from orchestrator.core.family.family import examine_nothing, prepare_nothing
+from orchestrator.core.family.family import Family, examine_nothing, prepare_nothing
 from orchestrator.core.task import guards
 from orchestrator.core.task.children import problems_of
 from orchestrator.core.task.failures import Analysis
 from orchestrator.core.task.guards import Evidence, FileFacts
 from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.task import Task
+from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import from_json
 from orchestrator.formats.files import write_atomically
 from orchestrator.redaction.display import remove_disguise
@@ -31,6 +33,26 @@ from orchestrator.workspaces.recording import record
 from orchestrator.workspaces.workspace import Workspace
 
 CONFIDENCES = ("low", "mid", "high")
+
+
+class FamilyFault(OrchestratorError):
+    """A family could not cope with the files of one task."""
+
+
+@contextmanager
+def reading_as(family: Family) -> Generator[None, None, None]:
+    """Let a family read what an agent or a repository wrote. A fault of its own in that concerns this task alone: it
+    must not end the daemon, which would meet the same files after every restart. Raises FamilyFault for it.
+    """
+    try:
+        yield
+    except (ValueError, OSError, OrchestratorError):
+        raise
+    except Exception as error:
+        raise FamilyFault(
+            f"the family {family.name!r} cannot cope with a file of this task "
+            f"({type(error).__name__}: {error!s:.200}); please report that, then correct the file and retry the task"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +89,8 @@ class Gates:
         )
         if stage.shows_branch:
             seen = self._with_branch(seen, task, command, stage, words)
-        return self._with_meaning(seen, task, pipeline, stage)
+        with reading_as(pipeline.family):
+            return self._with_meaning(seen, task, pipeline, stage)
 
     def files_of(self, task: Task) -> TreeFiles:
         """Return the files of the task's work and of its folder, for its family to read. Raises WorkspaceError."""
@@ -77,12 +100,16 @@ class Gates:
         """Write what the family composes for the agent of the present stage. Raises WorkspaceError and OSError."""
         if pipeline.family.prepare is prepare_nothing:
             return
-        for name, text in pipeline.family.prepare(task, task.stage, self.files_of(task)).items():
+        with reading_as(pipeline.family):
+            prepared = pipeline.family.prepare(task, task.stage, self.files_of(task))
+        for name, text in prepared.items():
             write_atomically(Path(task.folder) / name, text.encode(), durable=False)
 
     def record(self, task: Task, pipeline: Pipeline, stage: str, at: datetime) -> None:
         """Put what the family composes in this stage on the branch. Raises WorkspaceError and GitError."""
-        record(self.workspace, task, pipeline.family.records(task, stage, self.files_of(task), at), at)
+        with reading_as(pipeline.family):
+            records = pipeline.family.records(task, stage, self.files_of(task), at)
+        record(self.workspace, task, records, at)
 
     def _import(self, task: Task, stage: Stage, outbox: Path) -> Imported:
         secrets = self.secrets(task)

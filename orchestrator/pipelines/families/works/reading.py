@@ -70,7 +70,9 @@ def read_children(text: str, files: Files) -> tuple[ChildDraft, ...]:
 
 def _from_plan(plan: Plan, key: str) -> TaskFile:
     """Return the task as the plan describes it, where it has no file of its own."""
-    task = next(one for one in plan.tasks if one.id == key)
+    task = next((one for one in plan.tasks if one.id == key), None)
+    if task is None:
+        raise ValueError(f"{key}.md is empty, and {PLAN} does not name {key}: fill the file or remove it")
     return TaskFile(id=key, title=task.title, work=plan.work, after=task.after, scope=task.scope)
 
 

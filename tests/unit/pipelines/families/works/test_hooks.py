@@ -354,3 +354,9 @@ def test_a_work_with_a_failed_task_is_not_done() -> None:
         TaskState.SKIPPED,
     ]
     assert found["works/WORK-LIST.md"] == before["works/WORK-LIST.md"]
+
+
+def test_an_empty_file_of_a_task_that_the_plan_does_not_name_is_refused_in_words() -> None:
+    left = {**planned({"TASK-00": ()}, Mode.FULL), "TASK-01.md": "", RESUMED: '{"tasks": ["TASK-01"], "done": []}'}
+    with pytest.raises(ValueError, match=r"TASK-01\.md is empty"):
+        read_children(plan({"TASK-00": ()}, Mode.FULL), Given(artifacts=left))
