@@ -4,6 +4,7 @@ The folder itself never becomes a repository. Each submission commits what it ho
 allows; the result is brought back only where nobody has changed the same files meanwhile.
 """
 
+import os
 from hashlib import sha256
 from pathlib import Path
 
@@ -41,16 +42,19 @@ def snapshot(folder: Path, folders: Path) -> Path:
 
 
 def bring_back(repository: Path, folder: Path, base: str, commit: str) -> None:
-    """Make the files of the folder those of `commit` that differ from `base`; others stay. It may be repeated.
+    """Make the files of the folder those of `commit` that differ from `base`; others stay. It may be repeated, also
+    after a crash that left only some of them there.
 
     Raises WorkspaceError, with what to do, if one of these files was changed in the folder since `base`.
     """
     files = _files(repository, folder)
     wanted = f"{commit}^{{tree}}"
     try:
-        changed = _differences(files.clone.git, f"{base}^{{tree}}", wanted)
-        if changed & _differences(files.clone.git, files.tree(base), wanted):
-            files.bring_to(f"{base}^{{tree}}", wanted)
+        changed = _changes(files.clone.git, f"{base}^{{tree}}", wanted)
+        missing = changed.keys() & _changes(files.clone.git, files.tree(base), wanted).keys()
+        if missing:
+            there = [row for name, row in changed.items() if name not in missing]
+            files.bring_to(_tree_with(repository, base, there), wanted)
     except (GitError, WorkspaceError) as error:
         raise WorkspaceError(
             f"the result cannot be brought to {escape_text(str(folder))}, where the same files were changed meanwhile "
@@ -78,8 +82,28 @@ def _must_be_plain(folder: Path) -> None:
             )
 
 
-def _differences(git: Git, tree: str, other: str) -> set[str]:
-    return set(items(git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", tree, other)))
+def _changes(git: Git, tree: str, other: str) -> dict[str, str]:
+    """Return the names of the files that differ, each with what `update-index --index-info` takes to make it so."""
+    listed = items(git.run("diff-tree", "-r", "-z", "--no-renames", tree, other))
+    changes: dict[str, str] = {}
+    for facts, name in zip(listed[::2], listed[1::2], strict=True):
+        _, mode, _, blob, _ = facts.split(" ")
+        changes[name] = f"{mode} {blob}\t{name}\0"
+    return changes
+
+
+def _tree_with(repository: Path, base: str, rows: list[str]) -> str:
+    """Return the tree of a commit with these changes."""
+    index = repository / "index-of-folder.present"
+    for leftover in (index, index.with_name(index.name + ".lock")):
+        leftover.unlink(missing_ok=True)
+    git = Git.own(repository, index=index)
+    try:
+        git.run("read-tree", base)
+        git.run("update-index", "-z", "--index-info", stdin=os.fsencode("".join(rows)))
+        return git.run("write-tree").strip()
+    finally:
+        index.unlink(missing_ok=True)
 
 
 def _files(repository: Path, folder: Path) -> Worktree:

@@ -65,6 +65,19 @@ def test_the_result_comes_back_and_what_others_did_meanwhile_stays(folder: Path,
     assert (folder / "mine.txt").read_text() == "changed later\n"
 
 
+def test_what_a_crash_left_half_done_is_finished(folder: Path, tmp_path: Path) -> None:
+    (folder / "d.txt").write_text("four\n")
+    repo = snapshot(folder, tmp_path / "folders")
+    base, done = changed(repo, {"a.txt": "ONE\n", "new/c.txt": "three\n", "sub/b.txt": "", "d.txt": "FOUR\n", "e": "5"})
+    (folder / "a.txt").write_text("ONE\n")
+    (folder / "new").mkdir()
+    (folder / "new/c.txt").write_text("three\n")
+    (folder / "sub/b.txt").unlink()
+    bring_back(repo, folder, base, done)
+    assert listed(folder) == [".gitignore", "a.txt", "d.txt", "e", "new/c.txt", "run.log"]
+    assert [(folder / name).read_text() for name in ("a.txt", "d.txt", "e")] == ["ONE\n", "FOUR\n", "5"]
+
+
 @pytest.mark.parametrize("name", ["a.txt", "new/c.txt"])
 def test_a_file_that_somebody_changed_meanwhile_is_not_overwritten(folder: Path, tmp_path: Path, name: str) -> None:
     repo = snapshot(folder, tmp_path / "folders")
