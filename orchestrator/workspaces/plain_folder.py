@@ -4,7 +4,10 @@ The folder itself never becomes a repository. Each submission commits what it ho
 allows; the result is brought back only where nobody has changed the same files meanwhile.
 """
 
+import fcntl
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
@@ -27,17 +30,9 @@ def snapshot(folder: Path, folders: Path) -> Path:
     folder = folder.absolute()
     _must_be_plain(folder)
     repository = folders / f"{folder.name[:50] or 'root'}-{sha256(str(folder).encode()).hexdigest()[:12]}"
-    if not (repository / "HEAD").exists():
-        repository.mkdir(parents=True, exist_ok=True, mode=0o700)
-        Git(folder=repository).run("init", "--quiet", "--template=", "--bare", f"--initial-branch={BRANCH}", ".")
-    files = _files(repository, folder)
-    head = files.clone.ref(f"refs/heads/{BRANCH}")
-    tree = files.tree(head or _empty_commit(files.clone))
-    if head is None or tree != files.clone.ref(f"{head}^{{tree}}"):
-        parents = ("-p", head) if head else ()
-        message = f"What {folder} holds\n".encode()
-        commit = files.clone.git.run("commit-tree", tree, *parents, stdin=message).strip()
-        files.clone.git.run("update-ref", f"refs/heads/{BRANCH}", commit)
+    repository.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _alone(repository):
+        _keep(repository, folder)
     return repository
 
 
@@ -47,20 +42,48 @@ def bring_back(repository: Path, folder: Path, base: str, commit: str) -> None:
 
     Raises WorkspaceError, with what to do, if one of these files was changed in the folder since `base`.
     """
-    files = _files(repository, folder)
-    wanted = f"{commit}^{{tree}}"
     try:
-        changed = _changes(files.clone.git, f"{base}^{{tree}}", wanted)
-        missing = changed.keys() & _changes(files.clone.git, files.tree(base), wanted).keys()
-        if missing:
-            there = [row for name, row in changed.items() if name not in missing]
-            files.bring_to(_tree_with(repository, base, there), wanted)
+        with _alone(repository):
+            _bring(_files(repository, folder), f"{base}^{{tree}}", f"{commit}^{{tree}}")
     except (GitError, WorkspaceError) as error:
         raise WorkspaceError(
             f"the result cannot be brought to {escape_text(str(folder))}, where the same files were changed meanwhile "
             f"({error}); put those files back as they were, or elsewhere, and retry: the work is safe as {commit} in "
             f"{escape_text(str(repository))}"
         ) from error
+
+
+@contextmanager
+def _alone(repository: Path) -> Generator[None, None, None]:
+    """Wait until nobody else uses the repository, whose index of the folder is for one user at a time."""
+    descriptor = os.open(repository / "folder.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _keep(repository: Path, folder: Path) -> None:
+    """Commit what the folder holds now, if that is not the newest commit."""
+    if not (repository / "HEAD").exists():
+        Git(folder=repository).run("init", "--quiet", "--template=", "--bare", f"--initial-branch={BRANCH}", ".")
+    files = _files(repository, folder)
+    head = files.clone.ref(f"refs/heads/{BRANCH}")
+    tree = files.tree(head or _empty_commit(files.clone))
+    if head is None or tree != files.clone.ref(f"{head}^{{tree}}"):
+        parents = ("-p", head) if head else ()
+        message = f"What {folder} holds\n".encode()
+        commit = files.clone.git.run("commit-tree", tree, *parents, stdin=message).strip()
+        files.clone.git.run("update-ref", f"refs/heads/{BRANCH}", commit)
+
+
+def _bring(files: Worktree, base: str, wanted: str) -> None:
+    changed = _changes(files.clone.git, base, wanted)
+    missing = changed.keys() & _changes(files.clone.git, files.tree(base), wanted).keys()
+    if missing:
+        there = [row for name, row in changed.items() if name not in missing]
+        files.bring_to(_tree_with(files.clone.folder, base, there), wanted)
 
 
 def _must_be_plain(folder: Path) -> None:
