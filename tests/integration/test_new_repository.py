@@ -59,6 +59,26 @@ def test_nothing_is_left_of_it_if_the_submission_is_refused(tmp_path: Path, exis
     assert not list(place.glob("*")) if exists else True
 
 
+@pytest.mark.parametrize("work", ["a file", "a commit", "a branch"])
+def test_what_somebody_else_put_into_it_meanwhile_is_kept(tmp_path: Path, work: str) -> None:
+    place = tmp_path / "app"
+
+    def refused() -> None:
+        with repository_in(place):
+            if work == "a file":
+                (place / "mine.txt").write_text("mine\n")
+            elif work == "a commit":
+                git(place, "commit", "--quiet", "--allow-empty", "-m", "mine")
+            else:
+                git(place, "branch", "mine")
+            inspect_repository(place, "made-up")
+
+    with pytest.raises(RepositoryError, match="has no branch"):
+        refused()
+    assert inspect_repository(place).path == place
+    assert (place / "mine.txt").exists() is (work == "a file")
+
+
 def test_a_folder_that_cannot_be_written_to_is_refused_with_its_name(tmp_path: Path) -> None:
     place = tmp_path / ("a" * 300)
     with pytest.raises(RepositoryError, match="cannot become a repository"), repository_in(place):
