@@ -3,17 +3,24 @@
 It is the only place where the daemon makes something in a folder of the user's: never in one that has any file.
 """
 
+import re
 import shutil
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 
 from orchestrator.workspaces.git import Git, GitError
 from orchestrator.workspaces.repository import RepositoryError
 
 MESSAGE = "Begin with nothing"
 _BRANCH = "main"
+_ASIDE = ".git-orchestrator-"
+"""How the name of a repository begins while it is made: a crash leaves no `.git` without a commit."""
+_LEFTOVER = re.compile(re.escape(_ASIDE) + "[0-9a-f]{16}")
+_one_at_a_time = threading.Lock()
 
 
 @contextmanager
@@ -48,25 +55,35 @@ def _made(path: Path) -> _Made:
         if not path.exists() and path.parent.is_dir():
             path.mkdir()
             made.is_new = True
-        if path.is_dir() and not any(path.iterdir()):
-            _init(made)
+        with _one_at_a_time:
+            if path.is_dir() and all(_is_leftover(found) for found in path.iterdir()):
+                for leftover in tuple(path.iterdir()):
+                    shutil.rmtree(leftover)
+                _init(made)
     except (OSError, ValueError, GitError) as error:
         _undo(made)
         raise RepositoryError(path, f"cannot become a repository ({error})", "let this user write there") from error
     return made
 
 
+def _is_leftover(found: Path) -> bool:
+    """Return whether this is a repository that a crash left half made."""
+    return bool(_LEFTOVER.fullmatch(found.name)) and found.is_dir() and not found.is_symlink()
+
+
 def _init(made: _Made) -> None:
     path = made.folder
     branch = Git(folder=path.parent).setting("init.defaultBranch") or _BRANCH
-    git = Git(folder=path)
+    aside = path / f"{_ASIDE}{token_hex(8)}"
     try:
+        aside.mkdir()
+        git = Git(folder=aside)
         git.run("init", "--quiet", "--template=", f"--initial-branch={branch}")
         commit = git.run("commit-tree", "-m", MESSAGE, git.run("mktree").strip()).strip()
         git.run("update-ref", "-m", MESSAGE, f"refs/heads/{branch}", commit, "0" * len(commit))
-    except BaseException:
-        shutil.rmtree(path / ".git", ignore_errors=True)
-        raise
+        (aside / ".git").rename(path / ".git")
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
     made.ref, made.commit = f"refs/heads/{branch}", commit
 
 
