@@ -6,7 +6,6 @@ This module only collects facts; guards decide what they mean. Everything is bou
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 import orjson
@@ -80,8 +79,11 @@ class Gates:
         for name, text in pipeline.family.prepare(task, task.stage, self.files_of(task)).items():
             write_atomically(Path(task.folder) / name, text.encode(), durable=False)
 
-    def record(self, task: Task, pipeline: Pipeline, stage: str, at: datetime) -> None:
-        """Put what the family composes in this stage on the branch. Raises WorkspaceError and GitError."""
+    def record(self, task: Task, pipeline: Pipeline, stage: str) -> None:
+        """Put what the family composes in this stage on the branch, as of the time when the stage was entered: so it is
+        the same however often it is looked at. Raises WorkspaceError and GitError.
+        """
+        at = task.stages[stage].started_at or task.timing.created_at
         record(self.workspace, task, pipeline.family.records(task, stage, self.files_of(task), at), at)
 
     def _import(self, task: Task, stage: Stage, outbox: Path) -> Imported:
