@@ -258,7 +258,7 @@ class CommandExecutor:
             await asyncio.to_thread(ParentBranch(self._with.workspace, task.id).bring_home, task)
         if pipeline.stage(command.stage).work.records:
             await self._with.projections.written(task)
-            await asyncio.to_thread(self._with.gates.record, task, pipeline, command.stage, self._with.clock())
+            await asyncio.to_thread(self._with.gates.record, task, pipeline, command.stage)
         evidence = await asyncio.to_thread(self._with.gates.look, task, pipeline, command)
         looked = events.GateLooked(
             at=self._with.clock(), stage=command.stage, visit=command.visit, turn=command.turn, evidence=evidence

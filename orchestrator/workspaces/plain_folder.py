@@ -4,6 +4,10 @@ The folder itself never becomes a repository. Each submission commits what it ho
 allows; the result is brought back only where nobody has changed the same files meanwhile.
 """
 
+import fcntl
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
@@ -26,8 +30,43 @@ def snapshot(folder: Path, folders: Path) -> Path:
     folder = folder.absolute()
     _must_be_plain(folder)
     repository = folders / f"{folder.name[:50] or 'root'}-{sha256(str(folder).encode()).hexdigest()[:12]}"
+    repository.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _alone(repository):
+        _keep(repository, folder)
+    return repository
+
+
+def bring_back(repository: Path, folder: Path, base: str, commit: str) -> None:
+    """Make the files of the folder those of `commit` that differ from `base`; others stay. It may be repeated, also
+    after a crash that left only some of them there.
+
+    Raises WorkspaceError, with what to do, if one of these files was changed in the folder since `base`.
+    """
+    try:
+        with _alone(repository):
+            _bring(_files(repository, folder), f"{base}^{{tree}}", f"{commit}^{{tree}}")
+    except (GitError, WorkspaceError) as error:
+        raise WorkspaceError(
+            f"the result cannot be brought to {escape_text(str(folder))}, where the same files were changed meanwhile "
+            f"({error}); put those files back as they were, or elsewhere, and retry: the work is safe as {commit} in "
+            f"{escape_text(str(repository))}"
+        ) from error
+
+
+@contextmanager
+def _alone(repository: Path) -> Generator[None, None, None]:
+    """Wait until nobody else uses the repository, whose index of the folder is for one user at a time."""
+    descriptor = os.open(repository / "folder.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _keep(repository: Path, folder: Path) -> None:
+    """Commit what the folder holds now, if that is not the newest commit."""
     if not (repository / "HEAD").exists():
-        repository.mkdir(parents=True, exist_ok=True, mode=0o700)
         Git(folder=repository).run("init", "--quiet", "--template=", "--bare", f"--initial-branch={BRANCH}", ".")
     files = _files(repository, folder)
     head = files.clone.ref(f"refs/heads/{BRANCH}")
@@ -37,26 +76,14 @@ def snapshot(folder: Path, folders: Path) -> Path:
         message = f"What {folder} holds\n".encode()
         commit = files.clone.git.run("commit-tree", tree, *parents, stdin=message).strip()
         files.clone.git.run("update-ref", f"refs/heads/{BRANCH}", commit)
-    return repository
 
 
-def bring_back(repository: Path, folder: Path, base: str, commit: str) -> None:
-    """Make the files of the folder those of `commit` that differ from `base`; others stay. It may be repeated.
-
-    Raises WorkspaceError, with what to do, if one of these files was changed in the folder since `base`.
-    """
-    files = _files(repository, folder)
-    wanted = f"{commit}^{{tree}}"
-    try:
-        changed = _differences(files.clone.git, f"{base}^{{tree}}", wanted)
-        if changed & _differences(files.clone.git, files.tree(base), wanted):
-            files.bring_to(f"{base}^{{tree}}", wanted)
-    except (GitError, WorkspaceError) as error:
-        raise WorkspaceError(
-            f"the result cannot be brought to {escape_text(str(folder))}, where the same files were changed meanwhile "
-            f"({error}); put those files back as they were, or elsewhere, and retry: the work is safe as {commit} in "
-            f"{escape_text(str(repository))}"
-        ) from error
+def _bring(files: Worktree, base: str, wanted: str) -> None:
+    changed = _changes(files.clone.git, base, wanted)
+    missing = changed.keys() & _changes(files.clone.git, files.tree(base), wanted).keys()
+    if missing:
+        there = [row for name, row in changed.items() if name not in missing]
+        files.bring_to(_tree_with(files.clone.folder, base, there), wanted)
 
 
 def _must_be_plain(folder: Path) -> None:
@@ -78,8 +105,28 @@ def _must_be_plain(folder: Path) -> None:
             )
 
 
-def _differences(git: Git, tree: str, other: str) -> set[str]:
-    return set(items(git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", tree, other)))
+def _changes(git: Git, tree: str, other: str) -> dict[str, str]:
+    """Return the names of the files that differ, each with what `update-index --index-info` takes to make it so."""
+    listed = items(git.run("diff-tree", "-r", "-z", "--no-renames", tree, other))
+    changes: dict[str, str] = {}
+    for facts, name in zip(listed[::2], listed[1::2], strict=True):
+        _, mode, _, blob, _ = facts.split(" ")
+        changes[name] = f"{mode} {blob}\t{name}\0"
+    return changes
+
+
+def _tree_with(repository: Path, base: str, rows: list[str]) -> str:
+    """Return the tree of a commit with these changes."""
+    index = repository / "index-of-folder.present"
+    for leftover in (index, index.with_name(index.name + ".lock")):
+        leftover.unlink(missing_ok=True)
+    git = Git.own(repository, index=index)
+    try:
+        git.run("read-tree", base)
+        git.run("update-index", "-z", "--index-info", stdin=os.fsencode("".join(rows)))
+        return git.run("write-tree").strip()
+    finally:
+        index.unlink(missing_ok=True)
 
 
 def _files(repository: Path, folder: Path) -> Worktree:

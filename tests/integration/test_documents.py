@@ -13,6 +13,7 @@ from orchestrator.core.family.family import Examined, Family, Files, Records
 from orchestrator.core.guards.files import FilesValid
 from orchestrator.core.task.guards import missing
 from orchestrator.core.task.pipeline import Pipeline
+from orchestrator.core.task.progress import StageRecord
 from orchestrator.core.task.task import Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.pipelines.pipeline_file import parse_pipeline
@@ -231,3 +232,19 @@ def test_a_family_prepares_files_for_an_agent_from_the_work_as_it_is(place: Plac
     Gates(place.workspace, lambda _: {}, lambda _: "").prepare(replace(place.task, stage="PLANNING"), pipeline)
     brief = (Path(place.task.folder) / "brief.md").read_text()
     assert brief == f"PLANNING of {place.task.ticket.key}: not committed\n"
+
+
+def dated(task: Task, stage: str, files: Files, at: datetime) -> Records:
+    """Compose a file with a time in it, as a family does."""
+    del files
+    return Records(message=f"{stage} of {task.ticket.key}", files={"log.txt": f"{at.isoformat()}\n"})
+
+
+def test_a_stage_that_records_the_time_records_it_once_however_often_it_is_looked_at(place: Place) -> None:
+    pipeline = replace(parse_pipeline(PIPELINE, "documents.toml"), family=Family(name="test", records=dated))
+    gates = Gates(place.workspace, lambda _: {}, lambda _: "")
+    entered = replace(place.task, stages={**place.task.stages, "PLANNING": StageRecord(started_at=AT)})
+    for _ in range(2):
+        gates.record(entered, pipeline, "PLANNING")
+    assert git(place.worktree, "rev-list", "--count", f"{place.task.source.base_commit}..HEAD") == "1"
+    assert (place.worktree / "log.txt").read_text() == f"{AT.isoformat()}\n"

@@ -1,5 +1,6 @@
 """A folder without git: what it holds is kept in a repository elsewhere, and the result comes back to it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,38 @@ def test_the_result_comes_back_and_what_others_did_meanwhile_stays(folder: Path,
     (folder / "mine.txt").write_text("changed later\n")
     bring_back(repo, folder, base, done)
     assert (folder / "mine.txt").read_text() == "changed later\n"
+
+
+def test_what_a_crash_left_half_done_is_finished(folder: Path, tmp_path: Path) -> None:
+    (folder / "d.txt").write_text("four\n")
+    repo = snapshot(folder, tmp_path / "folders")
+    base, done = changed(repo, {"a.txt": "ONE\n", "new/c.txt": "three\n", "sub/b.txt": "", "d.txt": "FOUR\n", "e": "5"})
+    (folder / "a.txt").write_text("ONE\n")
+    (folder / "new").mkdir()
+    (folder / "new/c.txt").write_text("three\n")
+    (folder / "sub/b.txt").unlink()
+    bring_back(repo, folder, base, done)
+    assert listed(folder) == [".gitignore", "a.txt", "d.txt", "e", "new/c.txt", "run.log"]
+    assert [(folder / name).read_text() for name in ("a.txt", "d.txt", "e")] == ["ONE\n", "FOUR\n", "5"]
+
+
+def test_submissions_and_results_of_one_folder_do_not_disturb_each_other(folder: Path, tmp_path: Path) -> None:
+    repo = snapshot(folder, tmp_path / "folders")
+    base, done = changed(repo, {"a.txt": "ONE\n", "new/c.txt": "three\n"})
+
+    def submit(number: int) -> None:
+        (folder / f"{number}.txt").write_text("mine\n")
+        assert snapshot(folder, tmp_path / "folders") == repo
+
+    with ThreadPoolExecutor(8) as threads:
+        ended = [threads.submit(submit, number) for number in range(24)]
+        ended += [threads.submit(bring_back, repo, folder, base, done) for _ in range(8)]
+    for one in ended:
+        one.result()
+    snapshot(folder, tmp_path / "folders")
+    kept = git(repo, "ls-tree", "-r", "--name-only", "main").split()
+    assert kept == [name for name in listed(folder) if name != "run.log"]
+    assert {"23.txt", "new/c.txt"} <= set(kept)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "new/c.txt"])

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 import orjson
@@ -105,8 +104,11 @@ class Gates:
         for name, text in prepared.items():
             write_atomically(Path(task.folder) / name, text.encode(), durable=False)
 
-    def record(self, task: Task, pipeline: Pipeline, stage: str, at: datetime) -> None:
-        """Put what the family composes in this stage on the branch. Raises WorkspaceError and GitError."""
+    def record(self, task: Task, pipeline: Pipeline, stage: str) -> None:
+        """Put what the family composes in this stage on the branch, as of the time when the stage was entered: so it is
+        the same however often it is looked at. Raises WorkspaceError and GitError.
+        """
+        at = task.stages[stage].started_at or task.timing.created_at
         with reading_as(pipeline.family):
             records = pipeline.family.records(task, stage, self.files_of(task), at)
         record(self.workspace, task, records, at)

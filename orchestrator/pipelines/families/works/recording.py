@@ -116,4 +116,4 @@ def _log(task: Task, files: Files, last: Sequence[str] = ()) -> dict[str, str]:
     before = (files.committed(path) or "").splitlines()
     live = (files.artifact(f"{RECORDS}/{name}") or "").splitlines() or activity_of(task, {})
     known = set(before)
-    return {path: "\n".join((*before, *(line for line in live if line not in known), *last)) + "\n"}
+    return {path: "\n".join((*before, *(line for line in (*live, *last) if line not in known))) + "\n"}

@@ -309,6 +309,8 @@ def test_the_outcome_has_every_task_with_its_state_and_its_commit_and_the_date()
     ]
     assert "| WORK-01 | Files | DONE | 2026-01-01 | 2026-02-03 |" in found["works/WORK-LIST.md"]
     assert found["works/WORK-01/work_WORK-01.log"].endswith("_ORCHESTRATOR_DONE_WORK-01\n")
+    again = records(work(children=done), "CLOSING", Given(artifacts=artifacts, tree={**before, **found}), AT).files
+    assert again == found, "after a crash the same outcome is not recorded twice"
 
 
 def test_a_work_that_goes_on_is_shown_with_its_states_times_and_commits() -> None:
