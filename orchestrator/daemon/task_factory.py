@@ -38,7 +38,7 @@ from orchestrator.integrations.tickets.text.redaction import (
 from orchestrator.integrations.tickets.text.template import document, parse_template, variant_of
 from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.pipelines.accepted import CHANGED_PIPELINE_FILE, PIPELINE_FILE, accepted_pipeline, digest_of
-from orchestrator.redaction.documents import mask_document
+from orchestrator.pipelines.given_files import read_given, write_given
 from orchestrator.redaction.rules import Redactor
 from orchestrator.settings import Settings
 from orchestrator.storage.quarantine import quarantine
@@ -124,7 +124,7 @@ class TaskFactory:
         task = self._named(made, task_id, key)
         try:
             self._write_files(task, made.taken, made.pipeline)
-            self._write_given(task, made.files)
+            write_given(self.files, task.id, made.brought, made.composed, self.redactor)
         except BaseException:
             self.files.delete(task_id)
             raise
@@ -146,14 +146,14 @@ class TaskFactory:
         self.files.write(task.id, CHANGED_PIPELINE_FILE, made.pipeline.text.encode())
         for name, content in _ticket_files(task, made.taken).items():
             self.files.write(task.id, name, content)
-        self._write_given(task, made.files)
+        write_given(self.files, task.id, made.brought, made.composed, self.redactor)
         return task
 
     def given_files(self, task: Task, pipeline: str | None) -> dict[str, str]:
-        """Return the files that came with a task, as far as this pipeline takes them. Blocks."""
+        """Return the files that a task's submission brought, as far as this pipeline takes them. Blocks."""
         known = self.pipelines().get(pipeline or "")
         names = known.family.given if known else ()
-        return {name: self.files.read_text(task.id, name) for name in names if self.files.has(task.id, name)}
+        return read_given(self.files, task.id, names)
 
     def settle(self, draft: Task) -> None:
         """Write the accepted pipeline of a draft to its place. Blocks."""
@@ -225,7 +225,7 @@ class TaskFactory:
             status=TaskStatus.DRAFT if submission.draft else TaskStatus.PENDING,
             retry_of=submission.retry_of,
         )
-        return _Made(task, taken, pipeline, {**submission.files, **begun.files})
+        return _Made(task, taken, pipeline, submission.files, begun.files)
 
     def _named(self, made: "_Made", task_id: str, key: str) -> Task:
         """Return the task under its id, with the names that follow from it."""
@@ -260,7 +260,7 @@ class TaskFactory:
         with suppress(FileExistsError):  # a crash left it, before the task was one
             self.files.create(task.id)
         self._write_files(task, taken, pipeline)
-        self._write_given(task, draft.files)
+        write_given(self.files, task.id, draft.files, {}, self.redactor)
         return task
 
     def _begun(self, pipeline: Pipeline, submission: Submission, requirement: Requirement, files: TreeFiles) -> Begun:
@@ -344,19 +344,15 @@ class TaskFactory:
         """Write what the task starts from: its ticket, whole and in parts, and its pipeline."""
         self.files.write_first(task.id, {**_ticket_files(task, taken), PIPELINE_FILE: pipeline.text.encode()})
 
-    def _write_given(self, task: Task, files: Mapping[str, str]) -> None:
-        """Write the files that a submission brought, or that the family composed, secrets masked."""
-        for name, text in files.items():
-            self.files.write(task.id, name, mask_document(text, self.redactor.masked).encode())
-
 
 class _Made(NamedTuple):
-    """A task without an id, its ticket as it may be passed on, its pipeline, and files that came with it."""
+    """A task without an id, its ticket as it may be passed on, its pipeline, and the files it begins with."""
 
     task: Task
     taken: RedactedTicket
     pipeline: Pipeline
-    files: Mapping[str, str]
+    brought: Mapping[str, str]
+    composed: Mapping[str, str]
 
 
 def _ticket_files(task: Task, taken: RedactedTicket) -> Mapping[str, bytes]:

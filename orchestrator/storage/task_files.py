@@ -79,6 +79,9 @@ class TaskFiles(Protocol):
     def write(self, task_id: str, name: str, content: bytes) -> None:
         """Replace a file atomically and wait for the disk; raises FileNotFoundError if the task has no folder."""
 
+    def remove(self, task_id: str, name: str) -> None:
+        """Remove a file, if it is there."""
+
     def write_first(self, task_id: str, contents: Mapping[str, bytes]) -> None:
         """Write the first files of a new task and wait for the disk; its first commit makes their names last."""
 
@@ -142,6 +145,9 @@ class FolderTaskFiles:
         for parent in reversed(path.relative_to(folder).parents[:-1]):
             (folder / parent).mkdir(mode=0o700, exist_ok=True)
         write_atomically(path, content)
+
+    def remove(self, task_id: str, name: str) -> None:
+        self.path_of(task_id, name).unlink(missing_ok=True)
 
     def write_first(self, task_id: str, contents: Mapping[str, bytes]) -> None:
         for name, content in contents.items():

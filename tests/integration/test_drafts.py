@@ -99,6 +99,31 @@ async def test_a_draft_of_a_batch_keeps_its_issues(client: httpx.AsyncClient, da
     assert (await changed(client, task, pipeline="custom"))["pipeline"] == "custom"
 
 
+async def test_the_issues_of_a_draft_follow_its_text(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    task = await drafted(client, daemon, pipeline="issue-plan-execute", text="- Say hello\n- Say goodbye\n- Go\n")
+    files = daemon.store.files
+    assert files.read(task["id"], "issues.jsonl").count(b"\n") == 3
+    await changed(client, task, text="- Sing a song\n- Dance\n")
+    assert [line["title"] for line in map(orjson.loads, files.read(task["id"], "issues.jsonl").splitlines())] == [
+        "Sing a song",
+        "Dance",
+    ]
+    await changed(client, task, pipeline="custom")
+    assert not files.has(task["id"], "issues.jsonl")
+
+
+async def test_a_draft_has_the_whole_of_what_was_given_again_when_its_pipeline_comes_back(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    issues = '{"id": "A", "title": "Say hello"}\n{"id": "B", "title": "Say goodbye", "status": "completed"}\n'
+    task = await drafted(client, daemon, pipeline="issue-plan-execute", files={"issues.jsonl": issues})
+    before = daemon.store.files.read(task["id"], "issues.jsonl")
+    await changed(client, task, pipeline="custom")
+    assert not daemon.store.files.has(task["id"], "issues.jsonl")
+    await changed(client, task, pipeline="issue-plan-execute")
+    assert daemon.store.files.read(task["id"], "issues.jsonl") == before
+
+
 async def test_a_title_and_a_pipeline_that_were_derived_follow_text_and_type(
     client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:

@@ -1,5 +1,6 @@
 """`retry` of a failed task: a new task with the same ticket and options, over the real API."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from orchestrator.core.events.events import AgentSaid
 from orchestrator.core.task.task import TaskStatus
 from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import repository
+from tests.unit.pipelines.families.issues.test_batches_solution import solution
 
 TICKET = (
     "---\nkey: ABC-7\npriority: high\nlabels: [slow]\n---\n# Say hello\n\n## Type: bugfix\n\nSay hello to everybody.\n"
@@ -86,6 +88,34 @@ async def test_a_failed_task_is_not_retried_twice_at_once(client: httpx.AsyncCli
     await client.post(f"/api/tasks/{after['id']}/cancel")
     third = await client.post(f"/api/tasks/{before['id']}/retry")
     assert third.json()["retryOf"] == before["id"]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "name"),
+    [("work", "Requirement.md"), ("work", "PLAN.md"), ("issue", "solution.json"), ("issue-plan", "solution.json")],
+)
+async def test_a_retry_does_not_begin_with_what_the_failed_agents_left(
+    client: httpx.AsyncClient, daemon: InProcessDaemon, pipeline: str, name: str
+) -> None:
+    before = await failed(client, daemon, text="Say hello", pipeline=pipeline)
+    daemon.store.files.write(before["id"], name, b"{}")
+    after = await client.post(f"/api/tasks/{before['id']}/retry")
+    assert after.status_code == 200, after.text
+    assert not daemon.store.files.has(after.json()["id"], name)
+
+
+async def test_a_retry_begins_with_what_the_submission_brought(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    given = {"solution.json": json.dumps(solution(id="SOL-A-1", issue_id="A"))}
+    before = await failed(client, daemon, text="Say hello", pipeline="issue-execute", files=given)
+    daemon.store.files.write(before["id"], "solution.json", b"an agent's own")
+    for _ in range(2):
+        after = await client.post(f"/api/tasks/{before['id']}/retry")
+        assert after.status_code == 200, after.text
+        kept = daemon.store.files.read_text(after.json()["id"], "solution.json")
+        assert json.loads(kept) == json.loads(given["solution.json"])
+        await client.post(f"/api/tasks/{after.json()['id']}/cancel")
 
 
 async def test_a_retry_without_the_ticket_of_the_failed_task_says_so(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from orchestrator.core.family.family import Begun, Files, Submitted
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.pipelines.families.works.documents.names import (
+    LARGEST_NUMBER,
     PLAN,
     REQUIREMENT,
     WORK_LIST,
@@ -23,6 +24,9 @@ from orchestrator.pipelines.families.works.request import read_request
 
 RESUMED = "resumed.json"
 """Names the tasks of a work that was begun before, and those of them that are done."""
+MOST_LOOKED_AT = 200
+"""Numbers after the highest known one that are looked for in the repository, whose listing may be cut short."""
+_ARCHIVE = "_COMPLETED"
 ANY_MODE = "work"
 """The pipeline whose mode follows from the work; a work that was begun before continues in it."""
 
@@ -83,21 +87,27 @@ def _new_id(submitted: Submitted, files: Files) -> str:
     works = read_work_list(files.committed(WORK_LIST) or "")
     if submitted.ticket:
         number = work_number(submitted.ticket)
-        if number is None:
+        if number is None or number > LARGEST_NUMBER:
             raise ValueError(
-                f"works are numbered WORK-NN, so the ticket {submitted.ticket} cannot name one: "
-                "submit its text without the key, or use another pipeline"
+                f"works are numbered WORK-NN, with at most eight digits, so the ticket {submitted.ticket} cannot "
+                "name one: submit its text without the key, or use another pipeline"
             )
         if _is_taken(work_id(number), files) or works.row(work_id(number)):
             raise ValueError(
                 f"{submitted.ticket} was begun before; submit 'Resume {submitted.ticket}', or leave --ticket out"
             )
         return submitted.ticket
-    free = next_number(works, submitted.keys)
-    while _is_taken(work_id(free), files):
-        free += 1
+    present = (path.split("/") for path in files.names(WORKS))
+    folders = (parts[2] if parts[1] == _ARCHIVE else parts[1] for parts in present if len(parts) > 2)
+    first = next_number(works, (*submitted.keys, *dict.fromkeys(folders)))
+    free = next((number for number in range(first, first + MOST_LOOKED_AT) if not _is_taken(work_id(number), files)), 0)
+    if not free:
+        raise ValueError(
+            f"{work_id(first)} to {work_id(first + MOST_LOOKED_AT - 1)} have folders already; write the last work's id "
+            f"behind 'LAST_WORK_ID:' in {WORK_LIST} and commit it"
+        )
     return work_id(free)
 
 
 def _is_taken(work: str, files: Files) -> bool:
-    return bool(files.names(folder_of(work)) or files.names(f"{WORKS}/_COMPLETED/{work}"))
+    return bool(files.names(folder_of(work)) or files.names(f"{WORKS}/{_ARCHIVE}/{work}"))

@@ -1,12 +1,13 @@
 """What each agent of a work is given: a dispatch, the formats of its files, and the handoffs of those before it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
+from itertools import islice
 
 from orchestrator.core.family.family import Files
 from orchestrator.core.task.task import Task
 from orchestrator.pipelines.families.works.documents.language import Language, language_of
-from orchestrator.pipelines.families.works.documents.names import PLAN, Mode, folder_of
+from orchestrator.pipelines.families.works.documents.names import PLAN, Mode, folder_of, task_of_file
 from orchestrator.pipelines.families.works.documents.plan import Plan, read_plan, read_task
 from orchestrator.pipelines.families.works.documents.result import TaskReport, read_result
 from orchestrator.pipelines.families.works.exchange.dispatch import Dispatch, EarlierResult, write_dispatch
@@ -25,6 +26,8 @@ from orchestrator.pipelines.families.works.reference import FORMATS, formats_in
 DISPATCH = "dispatch.xml"
 VERIFIED = "verification.xml"
 """The last message of a verifier: its task-result."""
+MOST_BEFORE = 200
+"""Tasks before one, the nearest first, of which its agents are told."""
 _ROLES = {"specifier": "specifier", "work-planner": "planner"}
 _TASK_ROLES = {"builder": "implement", "verifier": "verify", "committer": "commit"}
 
@@ -89,7 +92,7 @@ def _dispatch_of_task(task: Task, role: str, plan: Plan, files: Files) -> Dispat
     work, key = task.fill("{parent}"), task.fill("{key}")
     folder = folder_of(work)
     after = _dependencies(key, folder, plan, files)
-    near = distances(key, after)
+    near = dict(islice(distances(key, after).items(), MOST_BEFORE))
     reports = _reports(near, folder, files)
     handoffs = _from_earlier_tasks(key, after, reports) if role == "builder" else _within_task(role, files)
     return Dispatch(
@@ -116,17 +119,21 @@ def _dispatch_of_task(task: Task, role: str, plan: Plan, files: Files) -> Dispat
 def _dependencies(key: str, folder: str, plan: Plan, files: Files) -> dict[str, tuple[str, ...]]:
     """Return what a task depends on, and what those tasks depend on, as the plan or their own files say."""
     planned = {task.id: task.after for task in plan.tasks}
-    found = {key: _after(key, folder, planned, files)}
+    known = {*planned, *(task_of_file(path.removeprefix(f"{folder}/")) for path in files.names(folder))}
+    found = {key: _after(key, folder, planned, known, files)}
     for other in found[key]:
-        found.setdefault(other, _after(other, folder, planned, files))
+        found.setdefault(other, _after(other, folder, planned, known, files))
     return found
 
 
-def _after(key: str, folder: str, planned: Mapping[str, tuple[str, ...]], files: Files) -> tuple[str, ...]:
+def _after(
+    key: str, folder: str, planned: Mapping[str, tuple[str, ...]], known: Container[str | None], files: Files
+) -> tuple[str, ...]:
+    """Return the tasks of the work that one of them depends on, at most 200."""
     after = planned.get(key, ())
     with suppress(ValueError):
         after += read_task(files.committed(f"{folder}/{key}.md") or "", key).after
-    return tuple(dict.fromkeys(after))
+    return tuple(other for other in dict.fromkeys(after) if other in known)[:MOST_BEFORE]
 
 
 def _reports(keys: Iterable[str], folder: str, files: Files) -> dict[str, TaskReport]:

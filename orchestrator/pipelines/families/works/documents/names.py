@@ -9,6 +9,8 @@ WORK_LIST = "works/WORK-LIST.md"
 REQUIREMENT = "Requirement.md"
 PLAN = "PLAN.md"
 OVERVIEW = "PROGRESS.md"
+LARGEST_NUMBER = 99_999_999
+"""Works are numbered up to this."""
 
 _WORK_ID = re.compile(r"WORK-(\d{1,9})", re.IGNORECASE)
 _TASK_ID = re.compile(r"TASK-(\d{1,9})", re.IGNORECASE)

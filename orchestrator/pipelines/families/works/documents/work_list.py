@@ -7,13 +7,16 @@ from enum import StrEnum
 
 from orchestrator.pipelines.families.works.documents.language import Language
 from orchestrator.pipelines.families.works.documents.markdown import bare, cell, cells
-from orchestrator.pipelines.families.works.documents.names import work_id, work_number
+from orchestrator.pipelines.families.works.documents.names import LARGEST_NUMBER, work_id, work_number
 
 LARGEST_LIST = 4 * 1024 * 1024
 """Characters of a list that is read; works are never removed from it while they are open."""
 
+TOO_LARGE = LARGEST_NUMBER + 1
+"""Stands for the number of any last work that has more digits than a work may have."""
+
 _LAST = re.compile(
-    r"(?P<before>[ \t>*-]{0,20}LAST_WORK_ID[*`]{0,4}[ \t]{0,10}[:：][ \t*`]{0,20})(?P<id>WORK-\d{1,9})?(?P<after>.*)",
+    r"(?P<before>[ \t>*-]{0,20}LAST_WORK_ID[*`]{0,4}[ \t]{0,10}[:：][ \t*`]{0,20})(?P<id>WORK-\d+)?(?P<after>.*)",
     re.IGNORECASE,
 )
 _HEADINGS = {
@@ -64,9 +67,17 @@ def read_work_list(text: str) -> WorkList:
 
 
 def next_number(works: WorkList, others: Iterable[str]) -> int:
-    """Return the number of the next work: one more than the highest of the list and of these ids, 1 for the first."""
+    """Return the number of the next work: one more than the highest of the list and of these ids, 1 for the first.
+
+    Ids of more than eight digits are ignored. Raises ValueError if the last work has more, or if no number is left.
+    """
+    if works.last == TOO_LARGE:
+        raise ValueError("WORK-LIST.md: works have at most eight digits, but LAST_WORK_ID has more; correct that line")
     numbers = (work_number(one) for one in (*others, *(row.work for row in works.works)))
-    return max((0, works.last, *(number for number in numbers if number is not None))) + 1
+    free = max((0, works.last, *(one for one in numbers if one is not None and one <= LARGEST_NUMBER))) + 1
+    if free > LARGEST_NUMBER:
+        raise ValueError(f"works are numbered up to {work_id(LARGEST_NUMBER)}, which was begun; no number is left")
+    return free
 
 
 def with_work(text: str, row: WorkRow, language: Language = Language.EN) -> str:
@@ -108,8 +119,10 @@ def _lines(text: str) -> list[str]:
 
 def _last(line: str) -> int:
     found = _LAST.fullmatch(line)
-    number = work_number(found["id"]) if found and found["id"] else None
-    return -1 if number is None else number
+    if not found or not found["id"]:
+        return -1
+    number = work_number(found["id"])
+    return TOO_LARGE if number is None else min(number, TOO_LARGE)
 
 
 def _with_last(line: str, number: int) -> str:
