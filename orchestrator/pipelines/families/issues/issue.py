@@ -10,7 +10,7 @@ import orjson
 
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.markdown import open_fence
-from orchestrator.pipelines.families.issues.document import MOST_ENTRIES, NAME, TEXT, Fields, InvalidField
+from orchestrator.pipelines.families.issues.document import MOST_ENTRIES, NAME, TEXT, Fields, InvalidField, shallow
 from orchestrator.pipelines.families.issues.solution import Solution, solution_of
 
 LONGEST_FEEDBACK = 20
@@ -108,6 +108,7 @@ def _objects(text: str) -> list[Fields]:
         if begins == "[":
             raise InvalidField("", f"it is no JSON: {error!s:.200}") from error
         return _lines(text)
+    shallow(whole)
     if isinstance(whole, list):
         whole = {"issues": whole}
     fields = Fields.of(whole)
@@ -122,7 +123,7 @@ def _lines(text: str) -> list[Fields]:
         if len(found) == MOST_ENTRIES:
             raise InvalidField("", f"there are more than {MOST_ENTRIES} issues; divide them among batches")
         try:
-            found.append(Fields.of(orjson.loads(line), f"line {number}"))
+            found.append(Fields.of(shallow(orjson.loads(line), f"line {number}"), f"line {number}"))
         except orjson.JSONDecodeError as error:
             raise InvalidField(f"line {number}", f"it is no JSON: {error!s:.200}") from error
     return found

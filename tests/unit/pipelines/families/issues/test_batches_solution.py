@@ -141,6 +141,14 @@ def test_a_text_that_is_no_solution_is_never_one(text: str) -> None:
         read_solution(text)
 
 
+@pytest.mark.parametrize("depth", [100, 300, 1000, 5000])
+def test_a_solution_or_result_that_is_nested_too_deeply_is_refused(depth: int) -> None:
+    text = json.dumps(solution())[:-1] + ', "more": ' + "[" * depth + "]" * depth + "}"
+    for read in (read_solution, read_result):
+        with pytest.raises(InvalidField, match=r"nested more than 100 deep|depth limit"):
+            read(text)
+
+
 def test_a_huge_solution_is_judged_in_proportion_to_its_size() -> None:
     many = [task(f"T{number}", depends_on=[f"T{one}" for one in range(number)]) for number in range(MOST_TASKS)]
     begun = time.perf_counter()
