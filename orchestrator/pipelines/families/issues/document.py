@@ -18,6 +18,8 @@ NAME, TEXT = 200, 64 * 1024
 """Characters: of an id or a name, and of a text."""
 MOST_ENTRIES = 1000
 """How many entries a list may have."""
+LARGEST = 256 * 1024
+"""Bytes that a solution or a result may have."""
 DEEPEST = 100
 """How many lists and objects may be within each other."""
 
@@ -136,6 +138,14 @@ class Fields:
         """Return an object within this one, an empty one if it is missing. Raises InvalidField."""
         value = self.get(name)
         return Fields.of({} if value is None else value, self.place(name))
+
+
+def sized(text: str | bytes) -> str | bytes:
+    """Return the text of a solution or a result that is not too large. Raises InvalidField."""
+    size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "replace"))
+    if size > LARGEST:
+        raise InvalidField("", f"it has {size} bytes; at most {LARGEST >> 10} KiB are allowed")
+    return text
 
 
 def shallow(value: Json, path: str = "") -> Json:

@@ -122,6 +122,12 @@ def test_an_issue_may_be_nested_a_hundred_deep_and_no_deeper(before: str) -> Non
             read_issues(before + json.dumps(ISSUE)[:-1] + f', "more": {inner}}}')
 
 
+def test_a_bound_solution_of_more_than_256_kib_is_refused() -> None:
+    bound = solution(id=f"SOL-{ISSUE['id']}-1", issue_id=ISSUE["id"], more="x" * 256 * 1024)
+    with pytest.raises(InvalidField, match=r"ISS-20260528-001.solution: .* at most 256 KiB"):
+        read_issues(lines({**ISSUE, "solution": bound}))
+
+
 @given(st.text())
 def test_no_text_makes_the_reader_raise_anything_else(text: str) -> None:
     with suppress(InvalidField):
