@@ -8,14 +8,19 @@ from orchestrator.formats.codec import Json
 
 
 def mask_document(text: str, masked: Callable[[str], str]) -> str:
-    """Return a text with its secrets masked; that of JSON, or of JSON lines, string by string."""
+    """Return a text with its secrets masked; that of JSON, or of JSON lines, string by string.
+
+    JSON that is nested too deeply to be written again is masked as any other text.
+    """
     try:
         return _masked(text, masked)
     except orjson.JSONDecodeError:
         lines = text.split("\n")
+    except (TypeError, RecursionError):
+        return masked(text)
     try:
         return "\n".join(_masked(line, masked) if line.strip() else line for line in lines)
-    except orjson.JSONDecodeError:
+    except (orjson.JSONDecodeError, TypeError, RecursionError):
         return masked(text) if text else ""
 
 

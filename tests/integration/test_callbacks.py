@@ -16,12 +16,15 @@ from orchestrator import clock
 from orchestrator.core.events.callback import Callback, CallbackKind
 from orchestrator.core.events.events import AlarmRang
 from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.daemon.reporting.callbacks import CallbackSources
 from orchestrator.errors import NoSuchTask
 from orchestrator.formats.codec import JsonObject
-from orchestrator.integrations.callbacks.destinations import Destinations
+from orchestrator.integrations.callbacks.destinations import Destination, Destinations
 from orchestrator.integrations.callbacks.outbox import CallbackPatience, Outbox, OutboxParts
 from orchestrator.pipelines.bundled import bundled_redactor
+from orchestrator.storage.records import StoreError
 from orchestrator.storage.task_files import FolderTaskFiles
+from orchestrator.workspaces.git import GitError
 from tests.fakes.callback_server import CallbackServer
 from tests.fakes.tasks import TASK_ID, submitted
 
@@ -49,6 +52,7 @@ class Place:
     destinations: Destinations = field(default_factory=Destinations)
     instructions: str = ""
     patience: CallbackPatience = QUICK
+    troubles: dict[str, list[Exception]] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -66,7 +70,21 @@ class Place:
     def ended(self, **changes: Any) -> Task:
         return self.task(status=TaskStatus.COMPLETED, seq=9, **changes)
 
+    def trouble(self, name: str) -> None:
+        """Raise what the next call of a part is to raise, if anything."""
+        if self.troubles.get(name):
+            raise self.troubles[name].pop()
+
+    def owed(self, task: Task) -> tuple[Callback, ...]:
+        self.trouble("owed")
+        return owed(task)
+
+    def destination(self, kind: CallbackKind) -> Destination | None:
+        self.trouble("destination")
+        return self.destinations.of(kind, self.instructions)
+
     def load(self, task_id: str) -> Task:
+        self.trouble("load")
         if task_id not in self.tasks:
             raise NoSuchTask(task_id)
         return self.tasks[task_id]
@@ -78,8 +96,8 @@ class Place:
             files=self.files,
             folder=self.root / "callbacks",
             has_callbacks=lambda _: True,
-            owed=owed,
-            destination=lambda _, kind: self.destinations.of(kind, self.instructions),
+            owed=self.owed,
+            destination=lambda _, kind: self.destination(kind),
             load=self.load,
             redact=bundled_redactor().masked,
             clock=clock.now,
@@ -153,6 +171,59 @@ async def test_a_receiver_that_is_down_gets_it_later_and_nothing_waits_meanwhile
             await until(lambda: place.is_settled)
     assert [got.path for got in back.received] == ["/task"] * 5
     assert len({got.headers["Idempotency-Key"] for got in back.received}) == 1
+
+
+PASSING = (OSError(23, "too many open files"), GitError("git show", None, ""), StoreError("it is being written"))
+"""What goes by: each time, another call succeeds."""
+
+
+@pytest.mark.parametrize("part", ["owed", "destination"])
+async def test_what_fails_in_passing_is_tried_again_until_the_end_is_told(place: Place, part: str) -> None:
+    place.troubles = {part: [*PASSING]}
+    with CallbackServer() as server:
+        place.sends_to(server)
+        async with place.outbox() as outbox:
+            told(outbox, place.ended())
+            await until(lambda: place.is_settled)
+    assert ([got.path for got in server.received], place.troubles) == (["/task"], {part: []})
+
+
+async def test_what_cannot_be_composed_for_whatever_reason_is_not_forgotten(place: Place) -> None:
+    place.troubles = {"owed": [ValueError("half a document"), TypeError("a bug")]}
+    with CallbackServer() as server:
+        place.sends_to(server)
+        async with place.outbox() as outbox:
+            told(outbox, place.ended())
+            await until(lambda: place.is_settled)
+    assert [got.path for got in server.received] == ["/task"]
+
+
+def test_only_a_task_without_a_folder_is_gone(place: Place) -> None:
+    def unreadable(task_id: str) -> Task:
+        raise StoreError(f"{task_id} is not there, or damaged")
+
+    missing: Any = None
+    sources = CallbackSources(
+        settings=missing, pipeline_of=missing, workspace=missing, load=unreadable, note_of=missing
+    )
+    load = sources.outbox(place.files, place.root, str, clock.now).parts.load
+    with pytest.raises(StoreError):
+        load(TASK_ID)
+    with pytest.raises(NoSuchTask):
+        load("another-task")
+
+
+async def test_a_task_that_cannot_be_read_after_a_restart_is_read_later(place: Place) -> None:
+    with CallbackServer() as server:
+        port = server.port
+        place.sends_to(server)
+    async with place.outbox() as outbox:
+        told(outbox, place.ended())
+    place.troubles = {"load": [*PASSING]}
+    with CallbackServer(port) as back:
+        async with place.outbox():
+            await until(lambda: place.is_settled)
+    assert ([got.path for got in back.received], place.troubles) == (["/task"], {"load": []})
 
 
 async def test_what_was_owed_before_a_restart_is_sent_after_it_and_what_was_sent_is_not_sent_again(

@@ -17,7 +17,7 @@ from tests.fakes.tasks import TASK_ID, full_pipeline, submitted
 from tests.fakes.world import START
 
 EVENT = AlarmRang(at=START)
-CHILD = f"{TASK_ID}.A"
+CHILD, OTHER = f"{TASK_ID}.A", f"{TASK_ID}.B"
 
 
 @dataclass(slots=True)
@@ -29,6 +29,7 @@ class Titles(Projection):
 
     def facts(self, child: Task, artifact: Callable[[str], str]) -> object:
         self.asked.append(child.id)
+        assert child.title != "a bug"
         return {"title": child.title, "left": artifact("left.json")}
 
     def files(self, projected: Projected) -> Mapping[str, str]:
@@ -163,6 +164,22 @@ async def test_a_disk_that_refuses_and_a_bug_do_not_hold_up_the_work(tmp_path: P
         keeper.on_decision(parent, EVENT)
         await asyncio.wait_for(keeper.written(parent), 60)
         assert titles(tmp_path) == ["Add a flag"]
+
+
+async def test_one_child_that_cannot_be_shown_costs_only_its_own_part(tmp_path: Path) -> None:
+    children = (
+        *a_parent().children,
+        Child(plan=ChildPlan(key="B", title="b"), task=OTHER, status=ChildStatus.SUBMITTED),
+    )
+    parent, child = stored(tmp_path, replace(a_parent(), children=children)), stored(tmp_path, a_child("a bug"))
+    stored(tmp_path, replace(a_child("The other"), id=OTHER))
+    async with writing(tmp_path, Titles()) as keeper:
+        keeper.on_decision(parent, EVENT)
+        await keeper.written(parent)
+        assert titles(tmp_path) == ["Add a flag", {"title": "The other", "left": ""}]
+        keeper.on_decision(replace(child, title="Mended"), EVENT)
+        await keeper.written(parent)
+        assert {"title": "Mended", "left": ""} in json.loads((records(tmp_path) / "titles.json").read_text())
 
 
 async def test_a_family_without_such_files_gets_none_and_nobody_waits(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from orchestrator.core.events.callback import Callback, CallbackKind
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.integrations.callbacks.destinations import INSTRUCTIONS, TOKEN, Destination, Destinations
 from orchestrator.integrations.callbacks.outbox import FOLDER, Outbox, OutboxParts
 from orchestrator.settings import Settings, environment_with_secrets
@@ -35,6 +35,12 @@ class CallbackSources:
         self, files: TaskFiles, data_dir: Path, redact: Callable[[str], str], now: Callable[[], datetime]
     ) -> Outbox:
         """Return an outbox that asks these sources and keeps its notes below the data folder."""
+
+        def load(task_id: str) -> Task:
+            if not files.path_of(task_id).exists():
+                raise NoSuchTask(f"there is no task {task_id}")
+            return self.load(task_id)
+
         return Outbox(
             OutboxParts(
                 files=files,
@@ -42,7 +48,7 @@ class CallbackSources:
                 has_callbacks=self.has_callbacks,
                 owed=self.owed,
                 destination=self.destination,
-                load=self.load,
+                load=load,
                 redact=redact,
                 clock=now,
             )

@@ -161,7 +161,10 @@ class ProjectionWriter:
             log.exception("records_not_composed", task=task.id)  # what only shows a task must not stop its work
 
     def _update_facts(self, shown: _Shown, task: Task, changed: Mapping[str, Task]) -> None:
-        """Compute anew what the files say of the children that were decided about, or were never looked at."""
+        """Compute anew what the files say of the children that were decided about, or were never looked at.
+
+        Of a child whose facts cannot be computed they say nothing; the next decision tries again.
+        """
         wanted = dict(changed)
         for child in task.children:
             if child.task not in wanted and child.task not in shown.facts and child.status is not ChildStatus.PLANNED:
@@ -170,7 +173,11 @@ class ProjectionWriter:
                     wanted[child.task] = found
         wanted.pop(task.id, None)
         for name, found in wanted.items():
-            shown.facts[name] = shown.projection.facts(self._safe(found), partial(self._artifact, name))
+            try:
+                shown.facts[name] = shown.projection.facts(self._safe(found), partial(self._artifact, name))
+            except Exception:
+                log.exception("facts_not_composed", task=task.id, child=name)
+                shown.facts.pop(name, None)
 
     def _loaded(self, name: str) -> Task | None:
         try:

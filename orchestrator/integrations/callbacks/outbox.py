@@ -21,7 +21,7 @@ from orchestrator import __version__
 from orchestrator.core.events.callback import Callback, CallbackKind
 from orchestrator.core.events.events import Event
 from orchestrator.core.task.task import Task
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import NoSuchTask
 from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import text_of
 from orchestrator.formats.files import make_private, parsed, write_atomically
@@ -56,9 +56,10 @@ class CallbackPatience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxParts:
-    """What the outbox asks: `owed` and `destination` block; `has_callbacks` must be quick.
+    """What the outbox asks: `owed`, `destination` and `load` block; `has_callbacks` must be quick.
 
-    `destination` raises ValueError for an address that nothing is sent to.
+    `destination` raises ValueError for an address that nothing is sent to, `load` NoSuchTask for a task that is gone.
+    Whatever else they raise may pass, and is tried again.
     """
 
     files: TaskFiles
@@ -87,6 +88,7 @@ class Outbox:
     parts: OutboxParts
     _newest: dict[str, Task] = field(default_factory=dict)
     _noted: set[str] = field(default_factory=set)
+    _unread: set[str] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
     _limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
@@ -96,6 +98,7 @@ class Outbox:
         del event
         if self.parts.has_callbacks(task):
             self._note(task.id)
+            self._unread.discard(task.id)
             self._newest[task.id] = task
             self._changed.set()
             if task.status.is_final:
@@ -106,8 +109,9 @@ class Outbox:
         working: dict[str, asyncio.Task[None]] = {}
         async with self._client() as client:
             try:
-                for task_id in await asyncio.to_thread(self._pending):
-                    await self._take_up(task_id)
+                self._unread |= {*await asyncio.to_thread(self._pending)} - self._newest.keys()
+                self._noted |= self._unread
+                working[""] = asyncio.create_task(self._take_up(), name="callbacks from before the restart")
                 while True:
                     self._changed.clear()
                     for task_id in [name for name in self._newest if name not in working]:
@@ -126,18 +130,36 @@ class Outbox:
         folder = self.parts.folder
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
-    async def _take_up(self, task_id: str) -> None:
-        """Look at a task from before the restart, unless there is news of it."""
-        self._noted.add(task_id)
-        if task_id in self._newest:
-            return
+    async def _take_up(self) -> None:
+        """Look at the tasks from before the restart, again and again at those that cannot be read."""
+        tries = 0
+        while self._unread:
+            for task_id in sorted(self._unread):
+                await self._load(task_id)
+            self._changed.set()
+            if self._unread:
+                await asyncio.sleep(self._pause(tries))
+                tries += 1
+
+    async def _load(self, task_id: str) -> None:
+        """Read a task from before the restart, unless there is news of it."""
         try:
             task = await asyncio.to_thread(self.parts.load, task_id)
-        except (OrchestratorError, OSError) as error:
+        except NoSuchTask as error:
             log.warning("callbacks_lost", task=task_id, reason=str(error))
-            self._forget(task_id)
-            return
-        self._newest.setdefault(task_id, task)
+            if task_id in self._unread:
+                self._unread.discard(task_id)
+                self._forget(task_id)
+        except Exception:
+            log.exception("callbacks_not_read", task=task_id)  # tried again
+        else:
+            if task_id in self._unread:
+                self._unread.discard(task_id)
+                self._newest[task_id] = task
+
+    def _pause(self, tries: int) -> float:
+        """Return the seconds until the next try after this many."""
+        return min(self.parts.patience.pause * 2.0 ** min(tries, 32), self.parts.patience.longest_pause)
 
     async def _serve(self, task_id: str, client: httpx.AsyncClient) -> None:
         """Send what a task owes, with pauses, until it owes nothing."""
@@ -146,8 +168,8 @@ class Outbox:
             try:
                 has_said = await self._send_owed(task, client)
             except _NotTaken as error:
-                pause = min(patience.pause * 2**tries, patience.longest_pause)
-                tries = min(tries + 1, 32)
+                pause = self._pause(tries)
+                tries += 1
                 log.warning("callback_not_sent", task=task_id, reason=str(error), again_after=pause)
                 self._newest.setdefault(task_id, task)
                 await asyncio.sleep(pause)
@@ -165,9 +187,8 @@ class Outbox:
         try:
             owed = await asyncio.to_thread(self.parts.owed, task)
             sent = await asyncio.to_thread(self._sent, task.id)
-        except (OrchestratorError, OSError, ValueError) as error:
-            log.warning("callbacks_not_composed", task=task.id, reason=str(error))
-            return True
+        except Exception as error:
+            raise _NotTaken(f"it cannot be composed: {error}", again=True) from error
         for callback in owed:
             if sent.get(callback.kind.value) == callback.key:
                 continue
@@ -188,8 +209,8 @@ class Outbox:
         """Send a callback; return whether there is anybody to send it to. Raises _NotTaken."""
         try:
             to = await asyncio.to_thread(self.parts.destination, task, callback.kind)
-        except (OrchestratorError, OSError, ValueError) as error:
-            raise _NotTaken(str(error), again=False) from error
+        except Exception as error:
+            raise _NotTaken(str(error), again=not isinstance(error, ValueError)) from error
         if to is None:
             return False
         headers = {"Content-Type": "application/json", "Idempotency-Key": f"{task.id}:{callback.key}"}

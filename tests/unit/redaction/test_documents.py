@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from orchestrator.redaction.documents import mask_document
 
 
@@ -18,6 +20,13 @@ def test_json_stays_json_whatever_is_withheld() -> None:
 def test_json_lines_are_masked_line_by_line() -> None:
     text = '{"id": "A", "title": "hunter2"}\n\n{"id": "B", "title": "KEY"}\n'
     assert mask_document(text, masked) == '{"id":"A","title":"[REDACTED]"}\n\n{"id":"B","title":"[WITHHELD]"}\n'
+
+
+@pytest.mark.parametrize("depth", [255, 300, 1000, 5000])
+def test_json_that_is_nested_too_deeply_is_masked_as_a_whole(depth: int) -> None:
+    deep = "[" * depth + '"hunter2"' + "]" * depth
+    assert mask_document(deep, masked) == deep.replace("hunter2", "[REDACTED]")
+    assert mask_document(f'{{"a": 1}}\n{deep}', masked) == f'{{"a": 1}}\n{deep}'.replace("hunter2", "[REDACTED]")
 
 
 def test_another_text_is_masked_as_a_whole() -> None:

@@ -18,6 +18,10 @@ NAME, TEXT = 200, 64 * 1024
 """Characters: of an id or a name, and of a text."""
 MOST_ENTRIES = 1000
 """How many entries a list may have."""
+LARGEST = 256 * 1024
+"""Bytes that a solution or a result may have."""
+DEEPEST = 100
+"""How many lists and objects may be within each other."""
 
 
 class InvalidField(ValueError):
@@ -46,7 +50,7 @@ class Fields:
     def parse(cls, text: str | bytes) -> "Fields":
         """Return the fields of a document. Raises InvalidField."""
         try:
-            return cls.of(orjson.loads(text))
+            return cls.of(shallow(orjson.loads(text)))
         except orjson.JSONDecodeError as error:
             raise InvalidField("", f"it is no JSON: {error!s:.200}") from error
 
@@ -134,6 +138,25 @@ class Fields:
         """Return an object within this one, an empty one if it is missing. Raises InvalidField."""
         value = self.get(name)
         return Fields.of({} if value is None else value, self.place(name))
+
+
+def sized(text: str | bytes) -> str | bytes:
+    """Return the text of a solution or a result that is not too large. Raises InvalidField."""
+    size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "replace"))
+    if size > LARGEST:
+        raise InvalidField("", f"it has {size} bytes; at most {LARGEST >> 10} KiB are allowed")
+    return text
+
+
+def shallow(value: Json, path: str = "") -> Json:
+    """Return a value that is not nested too deeply. Raises InvalidField."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEEPEST):
+        inner = (one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer))
+        level = [one for one in inner if isinstance(one, dict | list)]
+        if not level:
+            return value
+    raise InvalidField(path, f"it is nested more than {DEEPEST} deep; make it flatter")
 
 
 def _kind(value: object) -> str:

@@ -10,7 +10,15 @@ import orjson
 
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.markdown import open_fence
-from orchestrator.pipelines.families.issues.document import MOST_ENTRIES, NAME, TEXT, Fields, InvalidField
+from orchestrator.pipelines.families.issues.document import (
+    MOST_ENTRIES,
+    NAME,
+    TEXT,
+    Fields,
+    InvalidField,
+    shallow,
+    sized,
+)
 from orchestrator.pipelines.families.issues.solution import Solution, solution_of
 
 LONGEST_FEEDBACK = 20
@@ -108,6 +116,7 @@ def _objects(text: str) -> list[Fields]:
         if begins == "[":
             raise InvalidField("", f"it is no JSON: {error!s:.200}") from error
         return _lines(text)
+    shallow(whole)
     if isinstance(whole, list):
         whole = {"issues": whole}
     fields = Fields.of(whole)
@@ -122,7 +131,7 @@ def _lines(text: str) -> list[Fields]:
         if len(found) == MOST_ENTRIES:
             raise InvalidField("", f"there are more than {MOST_ENTRIES} issues; divide them among batches")
         try:
-            found.append(Fields.of(orjson.loads(line), f"line {number}"))
+            found.append(Fields.of(shallow(orjson.loads(line), f"line {number}"), f"line {number}"))
         except orjson.JSONDecodeError as error:
             raise InvalidField(f"line {number}", f"it is no JSON: {error!s:.200}") from error
     return found
@@ -147,9 +156,18 @@ def issue_of(fields: Fields) -> Issue:
         tags=fields.texts("tags", limit=NAME),
         depends_on=fields.texts("depends_on", limit=NAME),
         feedback=_feedback(fields),
-        solution=None if solution is None else solution_of(fields.inner("solution"), named),
+        solution=None if solution is None else _bound(fields.inner("solution"), named),
         url=fields.text("url", TEXT, default=""),
     )
+
+
+def _bound(fields: Fields, issue: str) -> Solution:
+    """Return the solution that an issue brings; as a file of its own it can be read again. Raises InvalidField."""
+    try:
+        sized(orjson.dumps(fields.content))
+    except InvalidField as error:
+        raise InvalidField(fields.path, error.reason) from error
+    return solution_of(fields, issue)
 
 
 def _description(fields: Fields) -> str:

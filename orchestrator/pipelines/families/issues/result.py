@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from orchestrator.pipelines.families.issues.document import NAME, TEXT, Fields
+from orchestrator.pipelines.families.issues.document import NAME, TEXT, Fields, sized
 
 
 class ResultStatus(StrEnum):
@@ -38,7 +38,7 @@ def read_result(text: str | bytes, issue: str | None = None, solution: str | Non
 
     A result that says completed, and names a failed task or an unmet check, counts as failed. Raises InvalidField.
     """
-    fields = Fields.parse(text)
+    fields = Fields.parse(sized(text))
     about = {"issue_id": fields.text("issue_id"), "solution_id": fields.text("solution_id")}
     for name, wanted in (("issue_id", issue), ("solution_id", solution)):
         if wanted is not None and about[name] != wanted:

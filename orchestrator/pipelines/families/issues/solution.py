@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from orchestrator.formats.codec import JsonObject
-from orchestrator.pipelines.families.issues.document import NAME, TEXT, Fields
+from orchestrator.pipelines.families.issues.document import NAME, TEXT, Fields, sized
 
 PASSING_SCORE = 0.8
 MOST_TASKS = 50
@@ -63,7 +63,7 @@ def read_solution(text: str | bytes, issue: str | None = None) -> Solution:
 
     Raises InvalidField, also if its tasks depend on unknown ones or in a circle.
     """
-    return solution_of(Fields.parse(text), issue)
+    return solution_of(Fields.parse(sized(text)), issue)
 
 
 def solution_of(fields: Fields, issue: str | None = None) -> Solution:

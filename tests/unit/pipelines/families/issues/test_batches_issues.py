@@ -113,6 +113,21 @@ def test_an_empty_text_is_refused(text: str) -> None:
         issues_in_text(text)
 
 
+@pytest.mark.parametrize("before", ["", '{"id": "ISS-1", "title": "Another"}\n'])
+def test_an_issue_may_be_nested_a_hundred_deep_and_no_deeper(before: str) -> None:
+    for inner in ("[" * 99 + "]" * 99, '{"a":' * 98 + "{}" + "}" * 98):
+        assert read_issues(before + json.dumps(ISSUE)[:-1] + f', "more": {inner}}}')
+    for inner in ("[" * 100 + "]" * 100, "[" * 300 + "]" * 300, '{"a":' * 99 + "{}" + "}" * 99):
+        with pytest.raises(InvalidField, match="nested more than 100 deep"):
+            read_issues(before + json.dumps(ISSUE)[:-1] + f', "more": {inner}}}')
+
+
+def test_a_bound_solution_of_more_than_256_kib_is_refused() -> None:
+    bound = solution(id=f"SOL-{ISSUE['id']}-1", issue_id=ISSUE["id"], more="x" * 256 * 1024)
+    with pytest.raises(InvalidField, match=r"ISS-20260528-001.solution: .* at most 256 KiB"):
+        read_issues(lines({**ISSUE, "solution": bound}))
+
+
 @given(st.text())
 def test_no_text_makes_the_reader_raise_anything_else(text: str) -> None:
     with suppress(InvalidField):

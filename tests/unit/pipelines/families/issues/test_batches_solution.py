@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.pipelines.families.issues.document import InvalidField
+from orchestrator.pipelines.families.issues.document import LARGEST, InvalidField
 from orchestrator.pipelines.families.issues.result import ResultStatus, read_result
 from orchestrator.pipelines.families.issues.solution import (
     MOST_TASKS,
@@ -139,6 +139,28 @@ def test_no_text_makes_the_check_of_a_solution_raise(changed: dict[str, Any], in
 def test_a_text_that_is_no_solution_is_never_one(text: str) -> None:
     with pytest.raises(InvalidField):
         read_solution(text)
+
+
+@pytest.mark.parametrize("depth", [100, 300, 1000, 5000])
+def test_a_solution_or_result_that_is_nested_too_deeply_is_refused(depth: int) -> None:
+    text = json.dumps(solution())[:-1] + ', "more": ' + "[" * depth + "]" * depth + "}"
+    for read in (read_solution, read_result):
+        with pytest.raises(InvalidField, match=r"nested more than 100 deep|depth limit"):
+            read(text)
+
+
+def test_a_solution_or_result_of_more_than_256_kib_is_refused() -> None:
+    result = {"issue_id": "I", "solution_id": "S", "status": "completed"}
+    for read, document in ((read_solution, solution()), (read_result, result)):
+        empty = len(json.dumps({**document, "more": ""}, ensure_ascii=False).encode())
+        for size, filling in ((LARGEST, "x" * (LARGEST - empty)), (LARGEST + 1, "ö" * ((LARGEST - empty) // 2) + "xx")):
+            text = json.dumps({**document, "more": filling}, ensure_ascii=False)
+            for form in (text, text.encode()):
+                if size == LARGEST:
+                    read(form)
+                    continue
+                with pytest.raises(InvalidField, match="at most 256 KiB are allowed"):
+                    read(form)
 
 
 def test_a_huge_solution_is_judged_in_proportion_to_its_size() -> None:
