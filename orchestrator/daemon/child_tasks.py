@@ -140,13 +140,12 @@ class ChildTasks:
     def _drafts(self, parent: Task, plan: str) -> dict[str, ChildDraft]:
         """Return every child that the plan names, by its key. Raises SubmissionRefused."""
         content = read_text(Path(parent.folder), plan, LARGEST_PLAN)
-        try:
-            files = self.workspace.files(parent.id, Path(parent.folder))
-            family = self.pipeline_of(parent).family
-            with reading_as(family):
+        files, family = self.workspace.files(parent.id, Path(parent.folder)), self.pipeline_of(parent).family
+        with reading_as(family):
+            try:
                 drafts = family.read_children(content or "", files)
-        except ValueError as error:
-            raise SubmissionRefused(f"{parent.display_path(plan)} cannot be read: {error}") from error
+            except ValueError as error:
+                raise SubmissionRefused(f"{parent.display_path(plan)} cannot be read: {error}") from error
         return {draft.key: draft for draft in drafts}
 
     def _is_task(self, name: str) -> bool:

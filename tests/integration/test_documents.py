@@ -172,7 +172,7 @@ def test_a_name_that_no_journal_could_hold_is_left_out(place: Place) -> None:
 
 def test_a_family_that_fails_on_a_file_costs_its_own_task_only(place: Place) -> None:
     def careless(task: Task, stage: str, files: Files) -> Mapping[str, str]:
-        return {"brief.md": [][int(stage == "PLANNING")]}
+        return {"brief.md": str(int("no number"))}
 
     family = Family(name="careless", prepare=careless)
     pipeline: Pipeline = replace(parse_pipeline(PIPELINE, "documents.toml"), family=family)

@@ -45,7 +45,7 @@ def reading_as(family: Family) -> Generator[None, None, None]:
     """
     try:
         yield
-    except (ValueError, OSError, OrchestratorError):
+    except (OSError, OrchestratorError):
         raise
     except Exception as error:
         raise FamilyFault(
