@@ -1,7 +1,4 @@
-"""What has to hold before a merge, each guard by itself; neither a person's word nor auto_merge passes over one.
-
-sources.md §5.5, 4.
-"""
+"""What has to hold before a merge, each guard by itself; neither a person's word nor auto_merge passes over one."""
 
 from pathlib import Path
 
