@@ -5,7 +5,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +68,28 @@ class Clone:
     def ref(self, name: str) -> str | None:
         """Return the object that a ref points to."""
         return self.git.ask("rev-parse", "--verify", "--quiet", name)
+
+    def store_blob(self, content: bytes) -> str:
+        """Store a file's content and return its name."""
+        return self.git.run("hash-object", "-w", "--stdin", stdin=content).strip()
+
+    def tree_with(self, base: str, files: Mapping[str, str], index: str) -> str:
+        """Return the tree of a commit, or a tree, with these files set, each by its path to `<mode> <blob>`.
+
+        Mode 0 removes one. `index` names a file of the daemon that nobody else uses meanwhile; a crash may leave it.
+        """
+        path = self.folder / f"index-{index}"
+        leftovers = (path, path.with_name(path.name + ".lock"))
+        git = Git.own(self.folder, index=path)
+        for leftover in leftovers:
+            leftover.unlink(missing_ok=True)
+        try:
+            git.run("read-tree", base)
+            rows = "".join(f"{entry}\t{name}\0" for name, entry in files.items())
+            git.run("update-index", "-z", "--index-info", stdin=os.fsencode(rows))
+            return git.run("write-tree").strip()
+        finally:
+            path.unlink(missing_ok=True)
 
     def fetch_all(self, repository: Path, task_id: str, base_commit: str) -> None:
         """Fetch the branches and tags of the user's repository, and the commit that a task begins from.

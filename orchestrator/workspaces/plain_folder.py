@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from orchestrator.redaction.display import escape_text
-from orchestrator.workspaces.clone import NOBODY, Clone, WorkspaceError
+from orchestrator.workspaces.clone import Clone, WorkspaceError
 from orchestrator.workspaces.git import Git, GitError
 from orchestrator.workspaces.repository import RepositoryError
 from orchestrator.workspaces.worktree import Worktree, items
@@ -70,7 +70,7 @@ def _keep(repository: Path, folder: Path) -> None:
         Git(folder=repository).run("init", "--quiet", "--template=", "--bare", f"--initial-branch={BRANCH}", ".")
     files = _files(repository, folder)
     head = files.clone.ref(f"refs/heads/{BRANCH}")
-    tree = files.tree(head or _empty_commit(files.clone))
+    tree = files.tree(head or files.clone.git.run("hash-object", "-t", "tree", "-w", "--stdin").strip())
     if head is None or tree != files.clone.ref(f"{head}^{{tree}}"):
         parents = ("-p", head) if head else ()
         message = f"What {folder} holds\n".encode()
@@ -82,8 +82,8 @@ def _bring(files: Worktree, base: str, wanted: str) -> None:
     changed = _changes(files.clone.git, base, wanted)
     missing = changed.keys() & _changes(files.clone.git, files.tree(base), wanted).keys()
     if missing:
-        there = [row for name, row in changed.items() if name not in missing]
-        files.bring_to(_tree_with(files.clone.folder, base, there), wanted)
+        there = {name: entry for name, entry in changed.items() if name not in missing}
+        files.bring_to(files.clone.tree_with(base, there, "of-folder.present"), wanted)
 
 
 def _must_be_plain(folder: Path) -> None:
@@ -106,36 +106,11 @@ def _must_be_plain(folder: Path) -> None:
 
 
 def _changes(git: Git, tree: str, other: str) -> dict[str, str]:
-    """Return the names of the files that differ, each with what `update-index --index-info` takes to make it so."""
+    """Return the names of the files that differ, each with its mode and its blob in the other tree."""
     listed = items(git.run("diff-tree", "-r", "-z", "--no-renames", tree, other))
-    changes: dict[str, str] = {}
-    for facts, name in zip(listed[::2], listed[1::2], strict=True):
-        _, mode, _, blob, _ = facts.split(" ")
-        changes[name] = f"{mode} {blob}\t{name}\0"
-    return changes
-
-
-def _tree_with(repository: Path, base: str, rows: list[str]) -> str:
-    """Return the tree of a commit with these changes."""
-    index = repository / "index-of-folder.present"
-    for leftover in (index, index.with_name(index.name + ".lock")):
-        leftover.unlink(missing_ok=True)
-    git = Git.own(repository, index=index)
-    try:
-        git.run("read-tree", base)
-        git.run("update-index", "-z", "--index-info", stdin=os.fsencode("".join(rows)))
-        return git.run("write-tree").strip()
-    finally:
-        index.unlink(missing_ok=True)
+    facts = (one.split(" ") for one in listed[::2])
+    return {name: f"{mode} {blob}" for name, (_, mode, _, blob, _) in zip(listed[1::2], facts, strict=True)}
 
 
 def _files(repository: Path, folder: Path) -> Worktree:
     return Worktree(clone=Clone(repository), folder=folder, index=repository / "index-of-folder")
-
-
-def _empty_commit(clone: Clone) -> str:
-    tree = clone.git.run("hash-object", "-t", "tree", "-w", "--stdin").strip()
-    name, email = NOBODY
-    person = f"{name} <{email}> 0 +0000"
-    body = f"tree {tree}\nauthor {person}\ncommitter {person}\n\nNothing\n".encode()
-    return clone.git.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=body).strip()

@@ -30,12 +30,12 @@ def replay(git: Git, base: str, head: str, onto: str) -> Replayed:
     top = onto
     for commit in git.run("rev-list", "--reverse", "--first-parent", f"{base}..{head}").split():
         before = git.run("rev-parse", f"{commit}^1").strip()
-        stand_in = _store(git, _tree(git, top), before, b"author a <a> 0 +0000\ncommitter a <a> 0 +0000\n\n\n")
+        stand_in = store_commit(git, _tree(git, top), before, b"author a <a> 0 +0000\ncommitter a <a> 0 +0000\n\n\n")
         tree, conflicts = _merge(git, stand_in, commit)
         if conflicts:
             return Replayed(commit=None, conflicts=conflicts)
         if tree != _tree(git, top):
-            top = _store(git, tree, top, _rest_of(git, commit))
+            top = store_commit(git, tree, top, _rest_of(git, commit))
     return Replayed(commit=top)
 
 
@@ -44,7 +44,7 @@ def squashed(git: Git, base: str, head: str) -> str:
     that is no merge. Raises GitError.
     """
     last = git.run("rev-list", "--no-merges", "--max-count=1", f"{base}..{head}").strip()
-    return _store(git, _tree(git, head), base, _rest_of(git, last or head))
+    return store_commit(git, _tree(git, head), base, _rest_of(git, last or head))
 
 
 def _merge(git: Git, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
@@ -67,6 +67,7 @@ def _rest_of(git: Git, commit: str) -> bytes:
     return b"\n".join(kept) + b"\n\n" + message
 
 
-def _store(git: Git, tree: str, parent: str, rest: bytes) -> str:
+def store_commit(git: Git, tree: str, parent: str, rest: bytes) -> str:
+    """Store a commit; `rest` has its author, its committer and its message as git keeps them. Return its name."""
     body = f"tree {tree}\nparent {parent}\n".encode() + rest
     return git.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=body).strip()

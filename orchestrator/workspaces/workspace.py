@@ -293,13 +293,9 @@ class Workspace:
         return [line for line in said.splitlines() if line][:MAX_COMMITS]
 
     def tree_with(self, task_id: str, commit: str, name: str, content: bytes, mode: str) -> str:
-        """Return the tree of a commit with one file at its top set to this content."""
+        """Return the tree of a commit with one file set to this content."""
         clone = self.clone_of(task_id)
-        blob = clone.git.run("hash-object", "-w", "--stdin", stdin=content).strip()
-        rows = clone.git.run("ls-tree", "-z", commit).split("\0")
-        others = [row for row in rows if row and row.partition("\t")[2] != name]
-        listed = "\0".join((*others, f"{mode} blob {blob}\t{name}", ""))
-        return clone.git.run("mktree", "-z", stdin=os.fsencode(listed)).strip()
+        return clone.tree_with(commit, {name: f"{mode} {clone.store_blob(content)}"}, f"release-{_plain(task_id)}")
 
     def set_tag(self, repo: Path, tag: str, commit: str) -> None:
         """Set a new tag in the user's repository, to which the commit was delivered before; an existing one stays.

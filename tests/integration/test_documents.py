@@ -205,6 +205,12 @@ def test_records_are_one_commit_however_often_they_are_put_down(place: Place) ->
     git(place.worktree, "fsck", "--strict", "--no-dangling")
 
 
+def test_a_lock_that_a_killed_git_left_hinders_no_records(place: Place) -> None:
+    (place.workspace.clone_of(place.task.id).folder / f"index-records-{place.task.id}.lock").touch()
+    record(place.workspace, place.task, Records(message="m", files={"b.txt": "x\n"}), AT)
+    assert (place.worktree / "b.txt").read_text() == "x\n"
+
+
 @pytest.mark.parametrize("path", ["/etc/passwd", "../up.md", "a/../../b", ".git/config", "sub/.GIT/hooks/x", ""])
 def test_records_stay_in_the_repository(place: Place, path: str) -> None:
     with pytest.raises(WorkspaceError, match="is not a path in the repository"):
