@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 import orjson
@@ -86,10 +87,14 @@ class Gates:
             refused=tuple(f"{one.name}: {one.reason}" for one in taken.refused if one.name not in known),
             analysis=_analysis(folder, family.failure_analysis) if family.failure_analysis in fresh else None,
         )
+        files = cache(partial(self.files_of, task))  # a tree of the worktree takes several runs of git
         if stage.shows_branch:
-            seen = self._with_branch(seen, task, command, stage, words)
+            seen = self._with_branch(seen, task, command)
+            documents = [task.fill(pattern) for pattern in stage.documents]
+            texts = files().matching(documents) if documents else {}
+            seen = replace(seen, files={**seen.files, **{one: facts_of(one, texts[one], words) for one in texts}})
         with reading_as(pipeline.family):
-            return self._with_meaning(seen, task, pipeline, stage)
+            return _with_meaning(seen, task, pipeline, stage, files)
 
     def files_of(self, task: Task) -> TreeFiles:
         """Return the files of the task's work and of its folder, for its family to read. Raises WorkspaceError."""
@@ -126,58 +131,59 @@ class Gates:
         write_atomically(Path(task.folder) / name, body + b"\n")
         return True
 
-    def _with_branch(
-        self, seen: Evidence, task: Task, command: LookAtGate, stage: Stage, words: tuple[str, ...]
-    ) -> Evidence:
+    def _with_branch(self, seen: Evidence, task: Task, command: LookAtGate) -> Evidence:
         facts = self.workspace.facts(task.id, task.source.base_commit, command.since)
-        documents: Mapping[str, str] = {}
-        if stage.documents:
-            documents = self.files_of(task).matching(task.fill(pattern) for pattern in stage.documents)
         return replace(
             seen,
-            files={**seen.files, **{path: facts_of(path, text, words) for path, text in documents.items()}},
             head=facts.head,
             commits=tuple(commit.sha for commit in reversed(facts.commits)),
             subjects=tuple(commit.subject for commit in reversed(facts.commits)),
             dirty=facts.dirty,
         )
 
-    def _with_meaning(self, seen: Evidence, task: Task, pipeline: Pipeline, stage: Stage) -> Evidence:
-        """Return the evidence with the children that a plan names, and the verdict of a verifier, read as its family
-        does, and what else its family reads in artifacts; or with what is wrong in those files.
-        """
-        files = self._examined(seen.files, task, pipeline, stage)
-        for above in pipeline.stages.values():
-            if above.children in files:
-                files[above.children] = self._with_children(files[above.children], above, task, pipeline)
-        for name in stage.artifacts if stage.work.verifies else ():
-            if name in files:
-                files[name] = _with_verdict(files[name], task, pipeline, name)
-        return replace(seen, files=files)
 
-    def _examined(
-        self, found: Mapping[str, FileFacts], task: Task, pipeline: Pipeline, stage: Stage
-    ) -> dict[str, FileFacts]:
-        """Return the facts with what the family finds in the files."""
-        if pipeline.family.examine is examine_nothing:
-            return dict(found)
-        files, examined = self.files_of(task), dict[str, FileFacts]()
-        documents = [task.fill(pattern) for pattern in stage.documents]
-        for name, facts in found.items():
-            is_document = any(is_match(name, pattern) for pattern in documents)
-            text = files.committed(name) if is_document else files.artifact(name)
-            seen = pipeline.family.examine(task, name, text or "", files)
-            examined[name] = replace(facts, problems=seen.problems, marks=seen.marks)
-        return examined
+def _with_meaning(
+    seen: Evidence, task: Task, pipeline: Pipeline, stage: Stage, files: Callable[[], TreeFiles]
+) -> Evidence:
+    """Return the evidence with the children that a plan names, and the verdict of a verifier, read as its family does,
+    and what else its family reads in artifacts; or with what is wrong in those files.
+    """
+    found = _examined(seen.files, task, pipeline, stage, files)
+    for above in pipeline.stages.values():
+        if above.children in found:
+            found[above.children] = _with_children(found[above.children], above, task, pipeline, files)
+    for name in stage.artifacts if stage.work.verifies else ():
+        if name in found:
+            found[name] = _with_verdict(found[name], task, pipeline, name)
+    return replace(seen, files=found)
 
-    def _with_children(self, facts: FileFacts, stage: Stage, task: Task, pipeline: Pipeline) -> FileFacts:
-        text = read_text(Path(task.folder), stage.children or "", LARGEST_ARTIFACT) or ""
-        try:
-            plans = tuple(draft.plan for draft in pipeline.family.read_children(text, self.files_of(task)))
-        except ValueError as error:
-            return replace(facts, problems=(*facts.problems, str(error)))
-        problems = facts.problems + problems_of(plans, stage.child_pipelines)
-        return replace(facts, children=() if problems else plans, problems=problems)
+
+def _examined(
+    found: Mapping[str, FileFacts], task: Task, pipeline: Pipeline, stage: Stage, files: Callable[[], TreeFiles]
+) -> dict[str, FileFacts]:
+    """Return the facts with what the family finds in the files."""
+    if pipeline.family.examine is examine_nothing:
+        return dict(found)
+    examined: dict[str, FileFacts] = {}
+    documents = [task.fill(pattern) for pattern in stage.documents]
+    for name, facts in found.items():
+        is_document = any(is_match(name, pattern) for pattern in documents)
+        text = files().committed(name) if is_document else files().artifact(name)
+        seen = pipeline.family.examine(task, name, text or "", files())
+        examined[name] = replace(facts, problems=seen.problems, marks=seen.marks)
+    return examined
+
+
+def _with_children(
+    facts: FileFacts, stage: Stage, task: Task, pipeline: Pipeline, files: Callable[[], TreeFiles]
+) -> FileFacts:
+    text = read_text(Path(task.folder), stage.children or "", LARGEST_ARTIFACT) or ""
+    try:
+        plans = tuple(draft.plan for draft in pipeline.family.read_children(text, files()))
+    except ValueError as error:
+        return replace(facts, problems=(*facts.problems, str(error)))
+    problems = facts.problems + problems_of(plans, stage.child_pipelines)
+    return replace(facts, children=() if problems else plans, problems=problems)
 
 
 def _with_verdict(facts: FileFacts, task: Task, pipeline: Pipeline, name: str) -> FileFacts:
