@@ -88,6 +88,14 @@ class ClaudeHarness:
         """Let the daemon end; its exit code."""
         return self._end(signal.SIGTERM)
 
+    def crash_during(self, *tickers: "Ticker") -> None:
+        """Kill the daemon -9 and start it again while each command ticks, in their order; then let the command end."""
+        for ticker in tickers:
+            ticker.begins(self)
+            self.kill()
+            self.start()
+            ticker.let_go()
+
     def submit(self, text: str = TICKET, **more: Any) -> str:
         """Hand a ticket in; the task's id."""
         body = SubmissionBody(text=text, repo=self.repository, **more)

@@ -36,11 +36,7 @@ def tickers(tmp_path: Path) -> tuple[Ticker, Ticker]:
 
 def over_two_crashes(harness: ClaudeHarness, tickers: tuple[Ticker, Ticker], name: str) -> TaskView:
     """Return the task at its end; the daemon was killed -9 while each command ran."""
-    for ticker in tickers:
-        ticker.begins(harness)
-        harness.kill()
-        harness.start()
-        ticker.let_go()
+    harness.crash_during(*tickers)
     task = harness.end_of(name)
     assert (task.status, task.block_reason) == (TaskStatus.COMPLETED, None)
     assert harness.played_twice() == []

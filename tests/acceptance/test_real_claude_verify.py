@@ -82,11 +82,7 @@ def test_what_a_verifier_finds_goes_to_the_authors_session_over_two_crashes(clau
     model = author_and_verifier(first.command, again.command)
     with ClaudeHarness(claude, tmp_path, model, folders={"pipelines": [str(tmp_path / "pipelines")]}) as harness:
         name = harness.submit(pipeline="checked")
-        for ticker in (first, again):
-            ticker.begins(harness)
-            harness.kill()
-            harness.start()
-            ticker.let_go()
+        harness.crash_during(first, again)
         task = harness.end_of(name)
         assert (task.status, task.block_reason) == (TaskStatus.COMPLETED, None)
         author, verifier, resumed, judge = (session.partition("=") for session in harness.sessions(task))

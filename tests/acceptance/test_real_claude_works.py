@@ -51,11 +51,7 @@ def test_a_work_is_done_task_by_task_over_two_crashes(claude: Path, tmp_path: Pa
     model = agents({("BUILD", "TASK-00"): first.command, ("COMMIT", "TASK-01"): again.command})
     with ClaudeHarness(claude, tmp_path, model) as harness:
         name = harness.submit("Write files. Proceed automatically.", pipeline="work")
-        for ticker in (first, again):
-            ticker.begins(harness)
-            harness.kill()
-            harness.start()
-            ticker.let_go()
+        harness.crash_during(first, again)
         task = harness.end_of(name)
         assert (task.status, task.block_reason) == (TaskStatus.COMPLETED, None)
         log = git(harness.repository, "log", "--reverse", "--format=%s", f"main..{task.branch}").splitlines()

@@ -219,6 +219,20 @@ def _no_children(store: FolderStore, inbox: Inbox, workspace: Workspace) -> Chil
     )
 
 
+def _publisher(data: Path, store: FolderStore, workspace: Workspace) -> Publisher:
+    """Return a publisher that knows no forge and no tracker."""
+    outbound = Outbound(
+        workspace=workspace,
+        files=store.files,
+        family_of=lambda _: PLAIN,
+        hosts=dict,
+        redactor=Redactor(()),
+        quarantined=data / "quarantine",
+        clock=clock.now,
+    )
+    return Publisher(outbound=outbound, tell_tracker=_left)
+
+
 @asynccontextmanager
 async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox]]:
     """Wire the measured components as the daemon does."""
@@ -244,18 +258,7 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
             workspace=workspace,
             checkpoints=checkpoints,
             gates=Gates(workspace, lambda _: {}, lambda _: ""),
-            publisher=Publisher(
-                outbound=Outbound(
-                    workspace=workspace,
-                    files=store.files,
-                    family_of=lambda _: PLAIN,
-                    hosts=dict,
-                    redactor=Redactor(()),
-                    quarantined=data / "quarantine",
-                    clock=clock.now,
-                ),
-                tell_tracker=_left,
-            ),
+            publisher=_publisher(data, store, workspace),
             children=_no_children(store, inbox, workspace),
             projections=ProjectionWriter(store, lambda _: PIPELINE, str),
             timers=timers,

@@ -134,12 +134,8 @@ class World:
                 return [publish_events.ReportPosted(at=at, url="https://tickets.example/1")]
             case do.JoinParent():
                 return [events.BranchDelivered(at=at, branch=task.source.branch, commit=command.commit)]
-            case do.SubmitChildren():
-                return [child_events.ChildrenSubmitted(at=at, tasks=tuple(one.task for one in command.children))]
-            case do.FollowChildren():
-                return [child_events.ChildEnded(at=at, task=one, completed=True) for one in command.tasks]
-            case do.CancelChildren():
-                return [child_events.ChildEnded(at=at, task=one, completed=False) for one in command.tasks]
+            case do.SubmitChildren() | do.FollowChildren() | do.CancelChildren():
+                return [*_told_of_children(command, at)]
             case do.WakeAt():
                 return [events.AlarmRang(at=max(at, command.at))] if task.retry_at else []
             case _:
@@ -403,3 +399,16 @@ class Night:
 def ended(task: Task) -> bool:
     """Whether nothing will advance the task any more."""
     return task.run is None and not task.notices and (task.status.is_final or task.status is TaskStatus.BLOCKED)
+
+
+def _told_of_children(
+    command: do.SubmitChildren | do.FollowChildren | do.CancelChildren, at: datetime
+) -> list[child_events.ChildEvent]:
+    """Return what a parent is told of its children, who do their work at once."""
+    match command:
+        case do.SubmitChildren():
+            return [child_events.ChildrenSubmitted(at=at, tasks=tuple(one.task for one in command.children))]
+        case do.FollowChildren():
+            return [child_events.ChildEnded(at=at, task=one, completed=True) for one in command.tasks]
+        case do.CancelChildren():
+            return [child_events.ChildEnded(at=at, task=one, completed=False) for one in command.tasks]

@@ -3,6 +3,7 @@
 A stage of which a family knows more has the family's own words; for all others files are made that fit its guards.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
@@ -11,7 +12,7 @@ from orchestrator.cli.demo.scripts.job import CODE, REPOSITORY, WORDS
 from orchestrator.cli.demo.scripts.works import work_turns
 from orchestrator.core.guards.files import FilesMinChars, GlobCount
 from orchestrator.core.task.pipeline import Pipeline, Stage
-from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.formats.codec import JsonObject
 from orchestrator.pipelines.definitions import Definitions
 from orchestrator.pipelines.role import Role
 
@@ -103,7 +104,6 @@ def _text(stage: Stage, path: str) -> str:
             lines += [*sample.headings, *sample.found]
             keys += sample.json_filled or ()
     if keys or name.endswith(".json"):
-        document: dict[str, Json] = {key: [PARAGRAPH] for key in keys or ("notes",)}
-        return str(document).replace("'", '"')
+        return json.dumps({key: [PARAGRAPH] for key in keys or ("notes",)})
     lacking = max(0 if name in KNOWN else 1, least - sum(map(len, lines)))
     return "\n".join([*lines, *[PARAGRAPH] * -(-lacking // len(PARAGRAPH))]).rstrip() + "\n"
