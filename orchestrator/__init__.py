@@ -25,8 +25,9 @@ agents/         an agent CLI, from its command line to neutral events
 workspaces/     git clones, worktrees, outboxes; evaluation/ runs checks and reads their results
 integrations/   trackers, forges, publishing, notifications
 supervisor/     the loop and its inbox; simulation/ runs the same loop on a clock that jumps
-daemon/         executing commands; services/ has the use cases that every interface calls
-server/         the HTTP API
+daemon/         executing commands; services/ has the use cases that every interface calls, access/ who may ask,
+                history/ what one task did, reporting/ and inspection/ what an operator reads about the whole
+server/         the HTTP API; web/ has the pages, mcp/ the tools of assistants
 cli/            the command line
 wiring.py builds all of it; bootstrap.py is the life of the process around it.
 

@@ -105,8 +105,9 @@ def serve(load: Callable[[], Settings], config: Path | None = None) -> int:
 
 async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
     daemon = build()
-    settings, app = daemon.settings.now, create_app(daemon.service)
-    server = make_server(app, (settings.socket, settings.agents_socket), daemon.service.events.end_streams)
+    settings, app = daemon.settings.now, create_app(daemon.service, daemon.settings.now.allowed_hosts)
+    paths = (settings.socket, settings.agents_socket)
+    server = make_server(app, paths, daemon.service.end_streams, listen=settings.listen, group=settings.socket_group)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

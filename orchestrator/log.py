@@ -4,6 +4,8 @@ import io
 import logging
 import os
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from functools import lru_cache
@@ -20,6 +22,9 @@ LONGEST = 10_000
 """Characters of a text in a line; what is redacted is twice as long, so that no secret is cut and so missed."""
 SHORT, KEPT_TEXTS = 100, 1000
 """Characters of texts whose redacted form is kept, and how many: events, stages and tasks are named again and again."""
+MOST_REPEATED, MOST_MESSAGES = 20, 500
+"""How often a minute one message of a library is written, and how many are told apart: callers cause some of them."""
+MINUTE = 60.0
 _PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 """Priorities that the systemd journal reads at the beginning of a line: sd-daemon(3)."""
 
@@ -105,10 +110,23 @@ def _escaped(_: object, __: str, event: MutableMapping[str, object]) -> MutableM
 
 
 class _Library(logging.Handler):
-    """Passes on what libraries log, so that it is written like every other line."""
+    """Passes on what libraries log, so that it is written like every other line, but not without end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._minute, self._seen = -1, Counter[str]()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the record as a line that names its library."""
+        """Log the record as a line that names its library, unless this minute has enough lines of that message."""
+        minute = int(time.monotonic() // MINUTE)
+        if minute != self._minute:
+            self._minute, self._seen = minute, Counter()
+        message = f"{record.name}: {record.msg!s:.{SHORT}}"
+        if message not in self._seen and len(self._seen) >= MOST_MESSAGES:
+            message = ""
+        self._seen[message] += 1
+        if self._seen[message] > MOST_REPEATED:
+            return
         logger = structlog.get_logger().bind(library=record.name.partition(".")[0], text=record.getMessage())
         logger.log(record.levelno, "library_logged", exc_info=record.exc_info)
 

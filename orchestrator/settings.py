@@ -7,12 +7,12 @@ whole; an error is traced back to the layer that set the value, so that its mess
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Annotated, Literal, Self, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
@@ -24,10 +24,10 @@ from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.formats.secret_files import read_secrets
 from orchestrator.formats.table import DefinitionError, Problem, nearest
 from orchestrator.formats.table import Path as Where
-from orchestrator.formats.toml import read_toml
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import Folders, read_declared
 from orchestrator.processes.spec import HELD_BELOW
+from orchestrator.settings_layers import Layer, layer_of_file, layer_that_sets, merge
 from orchestrator.settings_sections import (
     AgentSettings,
     BudgetSettings,
@@ -37,6 +37,7 @@ from orchestrator.settings_sections import (
     ForgeSettings,
     GraceSettings,
     LimitSettings,
+    Listen,
     PeopleSettings,
     Seconds,
     SettingsSection,
@@ -98,6 +99,9 @@ class Settings(BaseSettings):
 
     data_dir: WholePath = Field(default_factory=_data_dir)
     socket: WholePath = Field(default_factory=_socket)
+    listen: Listen = ""
+    allowed_hosts: tuple[str, ...] = ()
+    socket_group: str = ""
     isolation: Literal["auto", "bubblewrap", "none"] = "auto"
     max_agents: int = Field(default=1, ge=1, le=1000)
     checkpoint_every: Seconds = 600.0
@@ -121,6 +125,17 @@ class Settings(BaseSettings):
     forge: ForgeSettings = ForgeSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()
+    _layers: tuple[Layer, ...] = ()
+
+    def from_layers(self, layers: Sequence[Layer]) -> Self:
+        """Return these settings, which know from now on that they come from these layers, later ones winning."""
+        self._layers = tuple(layers)
+        return self
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Where the values come from, later layers winning; what none of them sets has its default."""
+        return self._layers
 
     @property
     def agents_socket(self) -> Path:
@@ -186,18 +201,18 @@ def load_settings(config: Path | None = None, options: Mapping[str, object] | No
     `config` must exist if it is given; `options` are keyed as the settings are, tables inside tables.
     """
     try:
-        layers = [_from_jira_variables(), *(_from_file(path) for path in _files(config))]
+        layers = [_from_jira_variables(), *(layer_of_file(path) for path in _files(config))]
     except DefinitionError as error:
         raise SettingsError(error.problems) from error
     if problems := _secrets()[1]:
         raise SettingsError(problems)
     layers.append(_from_environment())
-    layers.append(_Layer(source="options", values=options or {}))
+    layers.append(Layer(source="options", values=options or {}))
     values: Mapping[str, object] = {}
     for layer in layers:
-        values = _merge(values, layer.values)
+        values = merge(values, layer.values)
     try:
-        return Settings.model_validate(values)
+        return Settings.model_validate(values).from_layers(layers)
     except ValidationError as error:
         problems = [_problem(layers, found["loc"], found["type"], found["msg"]) for found in error.errors()]
         raise SettingsError(problems) from error
@@ -301,43 +316,20 @@ def is_writable(file: Path) -> bool:
     return any(os.access(one, os.W_OK) or one.stat().st_uid == us for one in existing)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layer:
-    """The values set in one place; `lines` says on which lines, if it is a file."""
-
-    source: str
-    values: Mapping[str, object]
-    lines: Mapping[Where, int] = field(default_factory=dict)
-
-    def sets(self, path: Where) -> bool:
-        """Return whether the value at a path of keys is set here."""
-        here: object = self.values
-        for key in path:
-            if not isinstance(here, Mapping) or key not in here:
-                return False
-            here = here[key]
-        return True
-
-
 def _files(config: Path | None) -> Iterator[Path]:
     yield from (file for folder in config_folders() if (file := folder / "orchestrator.toml").exists())
     if config is not None:
         yield config
 
 
-def _from_jira_variables() -> _Layer:
+def _from_jira_variables() -> Layer:
     """Return the layer of the usual variables for Jira: JIRA_BASE_URL and JIRA_USER_EMAIL."""
     names = {"url": "JIRA_BASE_URL", "user": "JIRA_USER_EMAIL"}
     given = {key: os.environ[name] for key, name in names.items() if os.environ.get(name)}
-    return _Layer(source="JIRA_… variables", values={"trackers": {"jira": given}} if given else {})
+    return Layer(source="JIRA_… variables", values={"trackers": {"jira": given}} if given else {})
 
 
-def _from_file(path: Path) -> _Layer:
-    table = read_toml(read_declared(path), str(path))
-    return _Layer(source=str(path), values=table.everything(), lines=table.report.lines)
-
-
-def _from_environment() -> _Layer:
+def _from_environment() -> Layer:
     known = Settings.model_fields
     problems = [
         Problem(source="environment", text=f"{name} is not a setting; {nearest(key, known)}")
@@ -349,29 +341,16 @@ def _from_environment() -> _Layer:
     if problems:
         raise SettingsError(problems)
     try:
-        return _Layer(source="environment", values=EnvSettingsSource(Settings)())
+        return Layer(source="environment", values=EnvSettingsSource(Settings)())
     except SourceError as error:
         text = f"{error}; write lists and tables as JSON"
         raise SettingsError([Problem(source="environment", text=text)]) from error
 
 
-def _merge(lower: Mapping[str, object], upper: Mapping[str, object]) -> dict[str, object]:
-    """Return both merged: tables key by key, any other value from the upper one if it sets it."""
-    merged = dict(lower)
-    for key, value in upper.items():
-        below = merged.get(key)
-        merged[key] = _merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-    return merged
-
-
-def _problem(layers: list[_Layer], path: Where, kind: str, message: str) -> Problem:
+def _problem(layers: list[Layer], path: Where, kind: str, message: str) -> Problem:
     """Return what pydantic found, with the place that set the value last."""
-    layer = next(
-        (layer for layer in reversed(layers) if layer.sets(tuple(key for key in path if isinstance(key, str)))),
-        layers[-1],
-    )
-    line = next((layer.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in layer.lines), 0)
-    name = ".".join(map(str, path))
+    layer = layer_that_sets(layers, tuple(key for key in path if isinstance(key, str))) or layers[-1]
+    line, name = layer.line_of(path), ".".join(map(str, path))
     if kind == "extra_forbidden":
         return Problem(
             source=layer.source, line=line, text=f"unknown key {name!r}; {nearest(str(path[-1]), _known(path))}"

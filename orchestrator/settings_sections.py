@@ -9,7 +9,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.checks import MOST_CHECKS, Integration, Rules
-from orchestrator.formats.address import host_of, is_loopback
+from orchestrator.formats.address import host_of, is_loopback, parse_listen
+
+
+def _listen(text: str) -> str:
+    if text:
+        parse_listen(text)
+    return text
 
 
 def _whole_path(path: Path) -> Path:
@@ -22,6 +28,7 @@ def _whole_path(path: Path) -> Path:
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seconds = Positive
 WholePath = Annotated[Path, AfterValidator(_whole_path)]
+Listen = Annotated[str, AfterValidator(_listen)]
 CACHES = tuple(map(Path, ("~/.cache/pip", "~/.npm", "~/.cargo/registry", "~/.cargo/git")))
 """What package managers download, which every task would otherwise download again."""
 PermissionMode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]

@@ -61,7 +61,7 @@ from orchestrator.workspaces.workspace import Workspace
 log = structlog.get_logger()
 
 QUARANTINE = "quarantine"
-FIXED_AT_START = ("data_dir", "socket", "log", "checkpoint_every")
+FIXED_AT_START = ("data_dir", "socket", "listen", "allowed_hosts", "socket_group", "log", "checkpoint_every")
 
 
 class CurrentSettings:

@@ -1,6 +1,7 @@
 """Who is calling: the kernel says so, and agents may not command the daemon that runs them.
 
-A caller whose uid is neither the daemon's nor root's is refused. So is one that descends from a holder of this data
+A caller whose uid is neither the daemon's nor root's is refused, unless it is in the group that the setting
+`socket_group` names. So is one that descends from a holder of this data
 folder: an agent's process carries the marker of its run in its environment, and a holder names the run's folder on its
 command line. Every ancestor is checked for both, because a process can clear its own environment but not its parents'.
 A caller that exits before it can be checked is refused too.
@@ -17,16 +18,18 @@ token that its attempt was given. The token is in the agent's environment, which
 read, so it opens nothing by itself: whoever shows it must also descend from the run that it was given to.
 """
 
+import grp
 import os
 import pwd
 import re
 import resource
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
 
+from orchestrator.daemon.access.scopes import Scope
 from orchestrator.formats.files import read_file, write_atomically
 from orchestrator.processes import files
 from orchestrator.processes.cgroup import PREFIX
@@ -42,25 +45,46 @@ _AGENT_GROUP = re.compile(rf"/{re.escape(PREFIX)}[0-9]+-[0-9]+(?=/| |$)", re.MUL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """A process that asks something of the daemon; `attempt` is set for an agent, which may do little."""
+    """Who asks something of the daemon: a process on a Unix socket, or the owner of a token or a browser session.
 
-    pid: int
-    uid: int
+    `name` is set for the latter, which no process is known of, and `digest` to the hash of what they showed; `attempt`
+    for an agent, which may do little. `scope` is None as long as nothing but what is open to everybody was granted.
+    """
+
+    pid: int = 0
+    uid: int = -1
     attempt: int | None = None
+    name: str = ""
+    groups: frozenset[int] = frozenset()
+    scope: Scope | None = None
+    digest: str = field(default="", repr=False)
+
+    def may(self, scope: Scope) -> bool:
+        """Return whether the caller may ask what needs a scope."""
+        return self.scope is not None and self.scope.includes(scope)
 
     def __str__(self) -> str:
+        if self.name:
+            return self.name
+        return f"{self.user} uid:{self.uid} pid:{self.pid}" + (f" agent:{self.attempt}" if self.attempt else "")
+
+    @property
+    def user(self) -> str:
+        """The name of the user whose process it is."""
         try:
-            name = pwd.getpwuid(self.uid).pw_name
+            return pwd.getpwuid(self.uid).pw_name
         except KeyError:
-            name = "unknown"
-        return f"{name} uid:{self.uid} pid:{self.pid}" + (f" agent:{self.attempt}" if self.attempt else "")
+            return "unknown"
 
 
 class AccessControl:
-    """Tells which callers may command the daemon whose tasks these files belong to."""
+    """Tells which callers may command the daemon whose tasks these files belong to.
 
-    def __init__(self, files: TaskFiles) -> None:
-        self._files = files
+    `group` names a group whose members may operate it beside its own user; empty: there is none.
+    """
+
+    def __init__(self, files: TaskFiles, group: str = "") -> None:
+        self._files, self._group = files, group
 
     def agent_with_token(self, caller: Caller, task_id: str, token: str) -> Caller | None:
         """Return the caller as an agent of that task, if it is one and its token is right; else None."""
@@ -74,10 +98,17 @@ class AccessControl:
         is_known = is_token_of(self._files.run_folder(task, f"{kind}/{attempt}"), token)
         return replace(caller, attempt=int(attempt)) if is_known else None
 
+    def scope_of(self, caller: Caller) -> Scope | None:
+        """Return what a process on the socket may ask by its user and groups; None if it may ask nothing."""
+        if caller.uid in {0, os.getuid()}:
+            return Scope.ADMIN
+        return Scope.OPERATE if self._group and group_id(self._group) in caller.groups else None
+
     def objection_to(self, caller: Caller) -> str | None:
         """Return why a caller may not command the daemon; None if it may."""
-        if caller.uid not in {0, os.getuid()}:
-            return f"uid {caller.uid} is neither root nor the daemon's own; run the command as that user"
+        if self.scope_of(caller) is None:
+            also = f", nor in the group {self._group}" if self._group else ""
+            return f"uid {caller.uid} is neither root nor the daemon's own{also}; run the command as that user"
         if (run := run_above(caller.pid, self._files.root)) is not None:
             return f"the caller belongs to {run}: agents may not command the daemon that runs them"
         if is_marked(caller.pid):
@@ -86,6 +117,14 @@ class AccessControl:
             return "the caller is in a sandbox: agents may not command the daemon that runs them"
         if not _is_alive(caller.pid):
             return f"process {caller.pid} exited before it could be identified; let the caller wait for its answer"
+        return None
+
+
+def group_id(name: str) -> int | None:
+    """Return the number of a group; None if there is no such group."""
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
         return None
 
 

@@ -70,6 +70,7 @@ def order_of(config: LaunchConfig, task: Task, command: do.StartAgent, files: Ta
         max_turns=role.max_turns,
         effort=role.effort,
         mcp_servers=role.mcp_servers,
+        own_tools=role.orchestrator_tools,
         add_dirs=(files.path_of(task.id),),
         asks=task.policy.autonomy is Autonomy.INTERACTIVE,
         max_usd=usd_left(task.spending.whole, task.policy.caps),

@@ -61,6 +61,7 @@ from orchestrator.storage.state_document import shown_failure, to_document
 from orchestrator.storage.store import FolderStore
 from orchestrator.workspaces.evaluation.artifact_facts import seen_in, seen_of
 from orchestrator.workspaces.git import Git, GitError
+from orchestrator.workspaces.repository import uncommitted
 from orchestrator.workspaces.workspace import Workspace
 
 STATE, LOCK, OLDER = "state.json", ".state.lock", "failures.jsonl"
@@ -341,12 +342,8 @@ def _uncommitted(folder: Path) -> tuple[str, ...]:
     Raises GitError where there is no repository.
     """
     top = Path(Git.foreign(folder).run("rev-parse", "--show-toplevel").removesuffix("\n"))
-    git = Git.foreign(top)
-    listed = git.run("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--deduplicate")
-    staged = git.run("diff-index", "--cached", "--name-only", "--no-ext-diff", "--no-textconv", "-z", "HEAD", "--")
-    names = dict.fromkeys(name for name in (*listed.split("\0"), *staged.split("\0")) if name)
     own = f"{folder.resolve().relative_to(top.resolve())}/"
-    others = (name for name in names if not name.startswith((own, f"{OURS}/")))
+    others = (name for name in uncommitted(Git.foreign(top)) if not name.startswith((own, f"{OURS}/")))
     return tuple(escape_text(name) for name in others)[:MOST_UNCOMMITTED]
 
 

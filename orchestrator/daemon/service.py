@@ -6,10 +6,18 @@ from datetime import datetime
 from pathlib import Path
 
 from orchestrator.core.task.task import Task
+from orchestrator.daemon.access.credentials import Credentials
 from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
-from orchestrator.daemon.services.bulk import BulkService
+from orchestrator.daemon.history.task_history import HistoryParts, TaskHistory, build_task_history
+from orchestrator.daemon.inspection.attention import AttentionService
+from orchestrator.daemon.inspection.board import BoardService
+from orchestrator.daemon.inspection.changes import Changes
+from orchestrator.daemon.inspection.present import PresentService
+from orchestrator.daemon.inspection.preview import PreviewService
+from orchestrator.daemon.reporting.oversight import Oversight, OversightParts, build_oversight
+from orchestrator.daemon.services.bulk import BatchService, BulkService
 from orchestrator.daemon.services.checkpoints import CheckpointService
 from orchestrator.daemon.services.events import EventService
 from orchestrator.daemon.services.limits import LimitService
@@ -20,7 +28,6 @@ from orchestrator.daemon.services.status import StatusService
 from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.services.tasks import TaskService
-from orchestrator.daemon.services.transcripts import TranscriptService
 from orchestrator.daemon.services.user_requests import UserRequestService
 from orchestrator.daemon.task_factory import TaskFactory
 from orchestrator.integrations.tickets.trackers import Trackers
@@ -66,6 +73,7 @@ class Service:
 
     data_dir: Path
     access: AccessControl
+    credentials: Credentials
     redact: Callable[[str], str]
     submissions: SubmissionService
     tasks: TaskService
@@ -76,69 +84,140 @@ class Service:
     recovery: RecoveryService
     states: StateService
     records: RecordService
-    transcripts: TranscriptService
+    history: TaskHistory
     events: EventService
     status: StatusService
+    board: BoardService
+    present: PresentService
+    preview: PreviewService
     progress: ProgressService
     archives: ArchiveService
+    attention: AttentionService
+    changes: Changes
+    oversight: Oversight
+
+    def end_streams(self) -> None:
+        """End every stream to a reader, because the daemon stops."""
+        self.events.end_streams()
+        self.changes.end()
+
+    @property
+    def batches(self) -> BatchService:
+        """The use case of several named tasks."""
+        return BatchService(tasks=self.tasks, requests=self.requests)
 
 
 def build_service(parts: ServiceParts) -> Service:
     """Return the service of a daemon that has made no decision yet. Raises UnfitIndex."""
     store, inbox, supervisor, clock, redact = parts.store, parts.inbox, parts.supervisor, parts.clock, parts.redact
     index = TaskIndex(store, supervisor)
-    events = EventService(store.events, index)
+    events, changes = EventService(store.events, index), Changes()
     supervisor.listen(index.on_decision)
     supervisor.listen(events.on_decision)
+    supervisor.listen(changes.on_decision)
     recovery = RecoveryService(
         index=index, supervisor=supervisor, store=store, definitions=parts.definitions, clock=clock
     )
-    submissions = SubmissionService(
-        trackers=parts.trackers,
-        factory=parts.factory,
-        with_forge=parts.with_forge,
-        index=index,
-        supervisor=supervisor,
-        inbox=inbox,
-        clock=clock,
-    )
+    submissions = _submission_service(parts, index)
+    status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
+    attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
+    history = _task_history(parts, index, requests)
     return Service(
         data_dir=store.data_dir,
-        access=AccessControl(store.files),
+        access=AccessControl(store.files, parts.settings().socket_group),
+        credentials=Credentials(store.data_dir, clock),
         redact=redact,
         submissions=submissions,
         tasks=_task_service(parts, index, submissions, recovery),
-        requests=UserRequestService(
-            index=index,
-            supervisor=supervisor,
-            inbox=inbox,
-            secrets=parts.secrets,
-            workspace=parts.workspace,
-            redact=redact,
-            clock=clock,
-        ),
+        requests=requests,
         bulk=BulkService(supervisor=supervisor, inbox=inbox, clock=clock),
-        limits=LimitService(supervisor=supervisor, inbox=inbox),
+        limits=limits,
         checkpoints=CheckpointService(index=index, checkpoints=parts.checkpoints),
         recovery=recovery,
         states=StateService(
             index=index, inbox=inbox, files=store.files, workspace=parts.workspace, redact=redact, clock=clock
         ),
         records=RecordService(index=index, events=store.events, files=store.files, redact=redact),
-        transcripts=TranscriptService(index=index, files=store.files),
+        history=history,
         events=events,
-        status=StatusService(
-            settings=parts.settings,
-            definitions=parts.definitions,
-            supervisor=supervisor,
-            usage_of=parts.usage_of,
-            isolation=parts.isolation,
-            started_at=clock(),
-            clock=clock,
+        status=status,
+        board=_board_service(parts, index),
+        present=PresentService(
+            supervisor=supervisor, status=status, attention=attention, limits=limits, windows=history.windows
         ),
+        preview=PreviewService(submissions=submissions),
         progress=ProgressService(index=index, files=store.files, settings=parts.settings),
         archives=ArchiveService(index=index, files=store.files, workspace=parts.workspace, redact=redact),
+        attention=attention,
+        changes=changes,
+        oversight=_oversight(parts, index, status, limits, attention),
     )
+
+
+def _task_history(parts: ServiceParts, index: TaskIndex, requests: UserRequestService) -> TaskHistory:
+    return build_task_history(
+        HistoryParts(
+            index=index,
+            files=parts.store.files,
+            workspace=parts.workspace,
+            requests=requests,
+            redact=parts.redact,
+            clock=parts.clock,
+        )
+    )
+
+
+def _oversight(
+    parts: ServiceParts, index: TaskIndex, status: StatusService, limits: LimitService, attention: AttentionService
+) -> Oversight:
+    made = build_oversight(
+        OversightParts(
+            index=index, store=parts.store, status=status, limits=limits, attention=attention, redact=parts.redact
+        )
+    )
+    parts.supervisor.listen(made.metrics.counted.on_decision)
+    return made
+
+
+def _submission_service(parts: ServiceParts, index: TaskIndex) -> SubmissionService:
+    return SubmissionService(
+        trackers=parts.trackers,
+        factory=parts.factory,
+        with_forge=parts.with_forge,
+        index=index,
+        supervisor=parts.supervisor,
+        inbox=parts.inbox,
+        clock=parts.clock,
+    )
+
+
+def _request_service(parts: ServiceParts, index: TaskIndex) -> UserRequestService:
+    return UserRequestService(
+        index=index,
+        supervisor=parts.supervisor,
+        inbox=parts.inbox,
+        secrets=parts.secrets,
+        workspace=parts.workspace,
+        redact=parts.redact,
+        clock=parts.clock,
+    )
+
+
+def _status_service(parts: ServiceParts) -> StatusService:
+    return StatusService(
+        settings=parts.settings,
+        definitions=parts.definitions,
+        supervisor=parts.supervisor,
+        usage_of=parts.usage_of,
+        isolation=parts.isolation,
+        started_at=parts.clock(),
+        clock=parts.clock,
+    )
+
+
+def _board_service(parts: ServiceParts, index: TaskIndex) -> BoardService:
+    folders = parts.settings().data_dir / "folders"
+    return BoardService(index=index, pipelines=lambda: parts.definitions().pipelines, folders=str(folders))
 
 
 def _task_service(

@@ -26,7 +26,6 @@ from orchestrator.core.task.task import Priority, Schedule, Source, Task, TaskSt
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked, TaskPolicy
 from orchestrator.core.task.ticket import Preflight, Ticket, TicketList, TicketType
 from orchestrator.errors import OrchestratorError
-from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.files import parsed, read_file
 from orchestrator.formats.table import nearest
 from orchestrator.integrations.tickets.text.redaction import (
@@ -37,6 +36,7 @@ from orchestrator.integrations.tickets.text.redaction import (
 )
 from orchestrator.integrations.tickets.text.template import document, parse_template, variant_of
 from orchestrator.integrations.tickets.text.ticket import Requirement
+from orchestrator.integrations.tickets.text.title import title_of
 from orchestrator.pipelines.accepted import CHANGED_PIPELINE_FILE, PIPELINE_FILE, accepted_pipeline, digest_of
 from orchestrator.pipelines.given_files import read_given, write_given
 from orchestrator.redaction.rules import Redactor
@@ -49,7 +49,6 @@ from orchestrator.workspaces.new_repository import repository_in
 from orchestrator.workspaces.plain_folder import snapshot
 from orchestrator.workspaces.repository import inspect_repository, require_writable
 
-LONGEST_TITLE = 200
 TICKET_FILE, PARSED_FILE = "ticket.json", "ticket-parsed.json"
 
 _KEY = re.compile(r"[A-Z][A-Z0-9_]{0,30}-[0-9]{1,12}")
@@ -163,9 +162,7 @@ class TaskFactory:
 
     def _make(self, submission: Submission, requirement: Requirement, now: datetime) -> "_Made":
         """Return a task that has no id yet; nothing is written but a new repository, where the pipeline wants one."""
-        given = submission.type or requirement.type
-        pipeline = self._pipeline(submission.pipeline, given or TicketType.FEATURE)
-        taken = self._redacted(replace(requirement, title=title_of(submission.title, requirement), type=given))
+        pipeline, taken = self._read(submission, requirement, keep=True)
         if submission.no_git:
             repo = snapshot(submission.repo, self.settings.data_dir / "folders")
             made = self._assemble(replace(submission, repo=repo), taken, requirement, pipeline, now)
@@ -173,6 +170,21 @@ class TaskFactory:
             return made._replace(task=replace(made.task, source=source))
         with repository_in(submission.repo) if pipeline.new_repository else nullcontext():
             return self._assemble(submission, taken, requirement, pipeline, now)
+
+    def preview(self, submission: Submission, requirement: Requirement, now: datetime) -> Task:
+        """Return the task that `create` would make, without an id; nothing is written. Blocks.
+
+        Raises what `create` raises, and RepositoryError too for a folder that would only become a repository then.
+        """
+        pipeline, taken = self._read(submission, requirement, keep=False)
+        return self._assemble(submission, taken, requirement, pipeline, now).task
+
+    def _read(self, submission: Submission, requirement: Requirement, *, keep: bool) -> tuple[Pipeline, RedactedTicket]:
+        """Return the pipeline that is wanted, and the ticket as it may be passed on."""
+        given = submission.type or requirement.type
+        pipeline = self._pipeline(submission.pipeline, given or TicketType.FEATURE)
+        titled = replace(requirement, title=title_of(submission.title, requirement), type=given)
+        return pipeline, self._redacted(titled, keep=keep)
 
     def _assemble(
         self,
@@ -187,7 +199,7 @@ class TaskFactory:
         git = repository.git
         named = replace(submission, ticket=ticket)
         begun = self._begun(pipeline, named, taken.requirement, TreeFiles(git, repository.base_commit))
-        pipeline, ticket = self._pipeline(begun.pipeline or pipeline.name, kind), ticket or begun.key or None
+        pipeline, ticket = self._pipeline(begun.pipeline or pipeline.name, kind), _valid_key(ticket or begun.key)
         found = self.preflight(pipeline)
         if any(stage.work.publishes and stage.publish is not Publish.REPORT for stage in pipeline.stages.values()):
             require_writable(git, _branch(pipeline, ticket or "LOCAL", "TASK", kind))
@@ -199,7 +211,7 @@ class TaskFactory:
             title=taken.requirement.title,
             folder="",
             ticket=Ticket(
-                key=ticket or "",
+                key=ticket,
                 type=kind,
                 source=requirement.source,
                 sensitive_check=taken.check(now),
@@ -245,7 +257,7 @@ class TaskFactory:
         """
         made, kind = task_of(parent, stage, child, now), parent.ticket.type
         pipeline = self._pipeline(made.pipeline, kind)
-        taken = self._redacted(Requirement(title=child.plan.title, text=draft.text, type=kind))
+        taken = self._redacted(Requirement(title=child.plan.title, text=draft.text, type=kind), keep=True)
         if objection := self.objection(pipeline, made.evaluation.checks):
             raise SubmissionRefused(f"{objection}; install bubblewrap, or allow the network")
         key = made.ticket.key
@@ -312,13 +324,13 @@ class TaskFactory:
             raise SubmissionRefused(f"there is no pipeline {name!r}; {nearest(name, known)}")
         return known[name]
 
-    def _redacted(self, requirement: Requirement) -> RedactedTicket:
-        """Return the requirement as it may be passed on; if it may not, keep a tracker's text for the submitter."""
+    def _redacted(self, requirement: Requirement, *, keep: bool) -> RedactedTicket:
+        """Return the requirement as it may be passed on; if it may not, `keep` a tracker's text for the submitter."""
         taken = redact_ticket(requirement, self.redactor)
         if not isinstance(taken, RedactionBlocked):
             return taken
         what = f"holds what must not be passed on ({taken.reasons})"
-        if requirement.tracker is None:
+        if requirement.tracker is None or not keep:
             raise SubmissionRefused(f"the ticket {what}; take it out and submit again")
         kept = quarantine(self.quarantine_dir, taken.text, taken.scan)
         raise SubmissionRefused(
@@ -328,8 +340,6 @@ class TaskFactory:
 
     def _new_id(self, ticket: str | None, now: datetime) -> tuple[str, str]:
         """Make the task's folder; return its id, `KEY_<time>` or LOCAL-<time>, and the ticket's key."""
-        if ticket is not None and not _KEY.fullmatch(ticket):
-            raise SubmissionRefused(f"{ticket!r:.60} is not a ticket key; write it like ABC-123, or leave it out")
         base = f"{ticket}_{now:%Y%m%d_%H%M%S}" if ticket else f"LOCAL-{now:%Y%m%d_%H%M%S}"
         for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
             task_id = base + suffix
@@ -359,7 +369,8 @@ def _ticket_files(task: Task, taken: RedactedTicket) -> Mapping[str, bytes]:
     """Return the files of a ticket: whole and in parts."""
     requirement = taken.requirement
     parts = document(parse_template(requirement.text, task.title, requirement.type), task.title)
-    return {TICKET_FILE: _json(ticket_document(task, taken)), PARSED_FILE: _json(parts)}
+    files = {TICKET_FILE: ticket_document(task, taken), PARSED_FILE: parts}
+    return {name: orjson.dumps(content, option=orjson.OPT_INDENT_2) for name, content in files.items()}
 
 
 def _ticket_key(submission: Submission, requirement: Requirement) -> str | None:
@@ -370,17 +381,15 @@ def _ticket_key(submission: Submission, requirement: Requirement) -> str | None:
     return given or own
 
 
+def _valid_key(key: str | None) -> str:
+    if key and not _KEY.fullmatch(key):
+        raise SubmissionRefused(f"{key!r:.60} is not a ticket key; write it like ABC-123, or leave it out")
+    return key or ""
+
+
 def _autonomy(requirement: Requirement) -> Autonomy:
     """Return the default: authors of a tracker's ticket can be asked there, of a submitted text nobody is asked."""
     return Autonomy.AUTO if requirement.tracker is None else Autonomy.INTERACTIVE
-
-
-def title_of(given: str, requirement: Requirement) -> str:
-    """Return the title given by the submission or the ticket, or the first line that is not just punctuation."""
-    text = given or requirement.title or requirement.text
-    lines = (line.lstrip("# ").strip() for line in text.splitlines())
-    words = " ".join(next((line for line in lines if line.strip("-=*_ ")), "untitled").split())
-    return words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…"
 
 
 def _branch(pipeline: Pipeline, key: str, task_id: str, kind: TicketType) -> str:
@@ -389,7 +398,3 @@ def _branch(pipeline: Pipeline, key: str, task_id: str, kind: TicketType) -> str
 
 def _ref_safe(name: str) -> str:
     return _NOT_REF_SAFE.sub("-", name).strip("-.")
-
-
-def _json(document: JsonObject) -> bytes:
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2)

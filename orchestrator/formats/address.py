@@ -37,3 +37,23 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """Return host and port of `127.0.0.1:8700` or `[::1]:8700`; port 0 is any free one. Raises ValueError."""
+    host, _, port = text.rpartition(":")
+    name = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    try:
+        address = ip_address(name)
+    except ValueError:
+        address = None
+    if address is None or (address.version == 6) is (name == host) or not (port.isascii() and port.isdecimal()):
+        raise ValueError(f"{text!r:.80} is not an address; write 127.0.0.1:8700 or [::1]:8700")
+    if not address.is_loopback:
+        raise ValueError(
+            f"{name} can be reached from other machines, and what is sent there from a browser can be read on the way; "
+            "listen on 127.0.0.1, put a reverse proxy with TLS before it, and name its host in `allowed_hosts`"
+        )
+    if int(port) > 65535:
+        raise ValueError(f"there is no port {port:.20}; choose one below 65536")
+    return str(address), int(port)

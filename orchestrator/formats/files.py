@@ -8,11 +8,15 @@ import errno
 import hashlib
 import os
 import stat
+from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import suppress
 from hmac import compare_digest
 from itertools import count
 from pathlib import Path
 from pwd import getpwuid
+from threading import Lock
+from typing import Generic, TypeVar
 
 import orjson
 
@@ -20,6 +24,11 @@ from orchestrator.formats.codec import Json
 
 LARGEST_DOCUMENT = 64 * 1024 * 1024
 """Bytes; none of our files grows so large, and a larger file is not read."""
+
+T = TypeVar("T")
+
+Version = tuple[tuple[int, ...], ...] | None
+"""What changes when anybody writes the files; None if one is missing, so that nothing is kept."""
 
 _SEAL = b',\n  "checksum": "'
 _TOP_SEAL_KEY = "checksum_of_top"
@@ -207,3 +216,37 @@ def _anew(path: str, flags: int) -> int:
     except FileExistsError:
         Path(path).unlink(missing_ok=True)
         return os.open(path, flags | os.O_EXCL, 0o600)
+
+
+def version_of(paths: Sequence[Path]) -> Version:
+    """Return the version of some files: inodes, sizes, and times of which a program cannot set the last."""
+    try:
+        found = [path.lstat() for path in paths]
+    except OSError:
+        return None
+    return tuple((one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in found)
+
+
+class Kept(Generic[T]):
+    """At most `most` values by name, those that were made last; used from any thread."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[str, tuple[Version, T]] = OrderedDict()
+        self._lock = Lock()
+
+    def unchanged(self, name: str, version: Version) -> T | None:
+        """Return the value that was made from files of this version, if there is one."""
+        with self._lock:
+            found = self._values.get(name)
+            return found[1] if found is not None and version is not None and found[0] == version else None
+
+    def keep(self, name: str, version: Version, value: T) -> None:
+        """Keep a value that was made from files of this version."""
+        if version is None:
+            return
+        with self._lock:
+            self._values[name] = version, value
+            self._values.move_to_end(name)
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)

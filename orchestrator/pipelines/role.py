@@ -5,15 +5,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from orchestrator.core.events.agent_messages import AgentTool
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, Answer, RequestDraft, RequestStatus, Subject
-from orchestrator.formats.table import Table
+from orchestrator.formats.table import Table, nearest
 
 PERMISSION_MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 NOT_PASSED_ON = ("skills", "hooks", "memory", "background", "isolation", "initialPrompt")
 """Keys of Claude Code's agent files that are not passed on to an unattended agent."""
+
+OWN_SERVER = "orchestrator"
+"""The name under which an agent's CLI knows the daemon's own tools."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _LIST = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
@@ -39,9 +43,9 @@ class Tier(StrEnum):
 class Role:
     """Who an agent is; None and empty leave the choice to the settings or to the CLI.
 
-    `tier`, `on_permission`, `on_question`, `on_plan`, `network` and `read_only` are keys of this program; a denied
-    question is left to the agent. Without `network` the commands that an agent runs have none; a `read_only` one cannot
-    write to its worktree, where there is a sandbox.
+    `tier`, `orchestrator_tools`, `on_permission`, `on_question`, `on_plan`, `network` and `read_only` are keys of this
+    program; a denied question is left to the agent. Without `network` the commands that an agent runs have none; a
+    `read_only` one cannot write to its worktree, where there is a sandbox.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Role:
     effort: str | None = None
     tier: Tier | None = None
     mcp_servers: tuple[str, ...] = ()
+    orchestrator_tools: tuple[AgentTool, ...] = ()
     on_permission: OnAsk = OnAsk.ASK
     on_question: OnAsk = OnAsk.ASK
     on_plan: OnAsk = OnAsk.ASK
@@ -79,6 +84,7 @@ def read_role(front: Table, prompt: str, expected_name: str) -> Role:
         effort=front.choice("effort", {word: word for word in EFFORTS}, "effort"),
         tier=front.choice("tier", {one.value: one for one in Tier}, "tier"),
         mcp_servers=_tools(front, "mcpServers"),
+        orchestrator_tools=_own_tools(front),
         on_permission=_on_ask(front, "onPermission"),
         on_question=_on_ask(front, "onQuestion"),
         on_plan=_on_ask(front, "onPlan"),
@@ -106,6 +112,20 @@ def _tools(front: Table, name: str) -> tuple[str, ...]:
     if not front.is_text(name):
         return front.texts(name, ())
     return tuple(filter(None, (item.strip() for item in _LIST.findall(front.text(name)))))
+
+
+def _own_tools(front: Table) -> tuple[AgentTool, ...]:
+    """Return the daemon's own tools that the role wants; problems are noted."""
+    known = {one.value: one for one in AgentTool}
+    named = _tools(front, "orchestratorTools")
+    for word in named:
+        if word not in known:
+            front.note("orchestratorTools", f"unknown tool {word!r:.80}; {nearest(word, known)}")
+    if named and OWN_SERVER in _tools(front, "mcpServers"):
+        front.note(
+            "mcpServers", f"{OWN_SERVER!r} is the name of the server of orchestratorTools: call this one otherwise"
+        )
+    return tuple(dict.fromkeys(known[word] for word in named if word in known))
 
 
 def _on_ask(front: Table, name: str) -> OnAsk:

@@ -6,6 +6,7 @@ from types import NoneType
 from typing import cast, get_type_hints
 
 from orchestrator.core.decide.work import WORK
+from orchestrator.core.events.agent_messages import AgentTool
 from orchestrator.core.guards import GUARDS
 from orchestrator.core.task.agent import Agent, AgentUsage, Session, TurnProgress
 from orchestrator.core.task.checks import Check, CheckResult
@@ -111,6 +112,7 @@ def role_schema() -> JsonObject:
     properties: JsonObject = {
         **dict.fromkeys(("name", "description", "model", "color"), _TEXT),
         **dict.fromkeys(("tools", "disallowedTools", "mcpServers"), tools),
+        "orchestratorTools": {"anyOf": [_TEXT, array(schema_of(AgentTool))]},
         "permissionMode": one_of(*PERMISSION_MODES),
         "maxTurns": {"type": "integer", "minimum": 1},
         "effort": one_of(*EFFORTS),

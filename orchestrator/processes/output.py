@@ -7,8 +7,9 @@ from pathlib import Path
 from orchestrator.processes.files import GONE, STDERR, STDOUT, open_plain
 
 TRIES = 10  # a rotation between two looks at the folder is seen and the look repeated
+_BEHIND_ALL = 1 << 62
 
-__all__ = ["STDERR", "STDOUT", "RunOutput", "read_lines_from"]
+__all__ = ["STDERR", "STDOUT", "RunOutput", "end_of", "read_lines_from"]
 
 
 class RunOutput:
@@ -56,6 +57,15 @@ def read_lines_from(
 ) -> tuple[bytes, int]:
     """Return what `RunOutput.lines_from` returns, for a reader that reads once."""
     return RunOutput(folder, stream).lines_from(offset, limit)
+
+
+def end_of(folder: Path, stream: tuple[str, str] = STDOUT) -> int:
+    """Return the logical offset behind everything that was written so far; 0 before anything was."""
+    start, path = _file_at(folder, _BEHIND_ALL, stream, _segments(folder, stream))
+    try:
+        return start + os.stat(path, follow_symlinks=False).st_size  # noqa: PTH116 - a path as text
+    except GONE:
+        return start
 
 
 def _pread(path: str, position: int, limit: int) -> tuple[bytes, int | None]:

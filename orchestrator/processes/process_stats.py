@@ -269,3 +269,13 @@ def _is_named_after(name: str, pid: int) -> bool:
 def _start_ticks(pid: int) -> int:
     row = Path(f"/proc/{pid}/stat").read_bytes()
     return int(row[row.rindex(b")") + 2 :].split()[19])
+
+
+def own_group(pid: int) -> str:
+    """Return the path of the control group that a holder made for the run of this process; empty if it has none."""
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    paths = (line.split(":", 2)[-1] for line in lines)
+    return next((path for path in paths if any(part.startswith(PREFIX) for part in path.split("/"))), "")

@@ -71,6 +71,8 @@ class TaskSummary:
     repo: str
     created_at: str
     updated_at: str
+    pipeline: str
+    parent: str | None = None
     priority: Priority | None = None
     running: bool = False
     spent: Mapping[str, Spending] = field(default_factory=dict)
@@ -93,6 +95,8 @@ def summary_of(task: Task) -> TaskSummary:
         repo=task.source.repo,
         created_at=stamp(task.timing.created_at),
         updated_at=stamp(task.updated_at),
+        pipeline=task.pipeline,
+        parent=task.parent,
         priority=task.schedule.priority,
         running=task.run is not None or bool(task.notices) or task.has_open_children,
         spent=task.spending.by_day,

@@ -30,6 +30,7 @@ LARGEST_TOP = 8192
 """Bytes that usually hold the part above it; if they do not, the whole file is read."""
 MOST_CHANGES = 50
 
+
 Signature = tuple[int, int, int] | None
 
 

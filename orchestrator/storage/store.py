@@ -32,7 +32,7 @@ from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import JsonObject, from_json, stamp, to_json
-from orchestrator.formats.files import make_private, sync_folder, write_atomically
+from orchestrator.formats.files import Kept, make_private, sync_folder, version_of, write_atomically
 from orchestrator.formats.patch import difference
 from orchestrator.storage import checkpoint_files
 from orchestrator.storage.event_log import FolderEventLog
@@ -48,7 +48,15 @@ from orchestrator.storage.journal import (
 from orchestrator.storage.migration import is_current
 from orchestrator.storage.records import ForeignEdit, LoadedTask, SequenceConflict, StoreError, StoreInUse, TaskSummary
 from orchestrator.storage.state_document import from_document, to_document
-from orchestrator.storage.state_file import StateFile, changes, renew_seal, require_known, set_aside, state_and_journal
+from orchestrator.storage.state_file import NAME as STATE
+from orchestrator.storage.state_file import (
+    StateFile,
+    changes,
+    renew_seal,
+    require_known,
+    set_aside,
+    state_and_journal,
+)
 from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.storage.task_list import require_own, summaries
 
@@ -58,6 +66,8 @@ DEAD_OWNER_LIMIT, LOCK_RETRY = 2.0, 0.02
 """Seconds to wait for the lock of a daemon that is dead, and between two tries."""
 
 ACCOUNT_FILE = "account.json"
+MOST_KEPT = 32
+"""How many tasks are kept as they were read: to prove a state by a long journal takes half a second."""
 
 
 @dataclass(slots=True)
@@ -92,6 +102,7 @@ class FolderStore:
         self._open: dict[str, _OpenTask] = {}
         self._stale: set[str] = set()
         self._mended_files: list[ForeignEdit] = []
+        self._read: Kept[LoadedTask] = Kept(MOST_KEPT)
         self._events: FolderEventLog | None = None
         try:
             make_private(data_dir)
@@ -222,6 +233,15 @@ class FolderStore:
 
         Raises OSError and StoreError: FutureFile, DamagedJournal, or that there is no such task.
         """
+        version = None if keep_open else version_of([self.files.path_of(task_id, name) for name in (NAME, STATE)])
+        if known := self._read.unchanged(task_id, version):
+            return known
+        loaded = self._load(task_id, keep_open=keep_open)
+        if not (loaded.edits or loaded.changed):
+            self._read.keep(task_id, version, loaded)
+        return loaded
+
+    def _load(self, task_id: str, *, keep_open: bool) -> LoadedTask:
         folder = self.files.path_of(task_id)
         found, state, foreign = state_and_journal(folder)
         document, end = found.document, found.end

@@ -64,6 +64,8 @@ def _summary(name: str, document: JsonObject, files: frozenset[str]) -> TaskSumm
         repo=str(document["repo"]),
         created_at=str(document["created_at"]),
         updated_at=str(document["updated_at"]),
+        pipeline=str(document["pipeline_variant"]),
+        parent=str(document["parent"]) if document.get("parent") else None,
         priority=Priority(str(document["priority"])) if document.get("priority") else None,
         running=document.get("run") is not None or bool(document.get("notices")) or _has_open_children(document),
         spent=_spent(document),

@@ -20,15 +20,19 @@ from orchestrator.workspaces.worktree import Worktree, items
 BRANCH = "main"
 MOST_FILES, LARGEST_FOLDER = 50_000, 2 * 1024**3
 """Files, and bytes of them, beyond which a folder is refused: most likely it is not the one that was meant."""
+KERNELS = (Path("/proc"), Path("/sys"), Path("/dev"))
+"""What is no folder of files, but a view of the machine; memory that programs share, below the last, is one."""
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - it is compared with, not written to
 
 
 def snapshot(folder: Path, folders: Path) -> Path:
     """Return a repository below `folders` whose branch `main` holds what the folder holds now.
 
-    Raises RepositoryError if there is a repository around the folder, or too much in it, and GitError.
+    `folders` lies at the top of the daemon's data folder. Raises RepositoryError if the folder is the machine's or the
+    daemon's own, if there is a repository around it, or too much in it, and GitError.
     """
     folder = folder.absolute()
-    _must_be_plain(folder)
+    _must_be_plain(folder, folders.parent)
     repository = folders / f"{folder.name[:50] or 'root'}-{sha256(str(folder).encode()).hexdigest()[:12]}"
     repository.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _alone(repository):
@@ -86,9 +90,22 @@ def _bring(files: Worktree, base: str, wanted: str) -> None:
         files.bring_to(files.clone.tree_with(base, there, "of-folder.present"), wanted)
 
 
-def _must_be_plain(folder: Path) -> None:
+def _must_be_a_persons(folder: Path, data_dir: Path) -> None:
+    """Refuse, before anything is read, what holds more than a person's files: the machine's, or the daemon's own."""
+    place, own = folder.resolve(), data_dir.resolve()
+    is_shared_memory = place != SHARED_MEMORY and place.is_relative_to(SHARED_MEMORY)
+    is_kernels = any(place.is_relative_to(one) for one in KERNELS) and not is_shared_memory
+    if place == Path("/") or is_kernels:
+        raise RepositoryError(folder, "is a part of the machine, not a folder of files", "give the folder of the files")
+    if own.is_relative_to(place) or place.is_relative_to(own):
+        problem = f"holds the daemon's own data ({escape_text(str(own))}), or lies in it"
+        raise RepositoryError(folder, problem, "give the folder of the files to work on")
+
+
+def _must_be_plain(folder: Path, data_dir: Path) -> None:
     if not folder.is_dir():
         raise RepositoryError(folder, "is not a folder", "check the path")
+    _must_be_a_persons(folder, data_dir)
     for around in (folder, *folder.parents):
         if (around / ".git").exists():
             raise RepositoryError(folder, f"lies in the repository {escape_text(str(around))}", "leave --no-git out")

@@ -125,6 +125,15 @@ def inspect_branch(git: Git, branch: str, base: str | None = None) -> BegunBranc
         raise RepositoryError(git.folder, f"cannot be read by git ({error})", "correct that first") from error
 
 
+def uncommitted(git: Git, timeout: float = 120.0) -> tuple[str, ...]:
+    """Return the names of files that are changed, staged or new, but not committed. Raises GitError."""
+    changed = ("--modified", "--deleted", "--others", "--exclude-standard", "--deduplicate")
+    listed = git.run("ls-files", "-z", *changed, timeout=timeout)
+    names = ("--name-only", "--no-ext-diff", "--no-textconv")
+    staged = git.run("diff-index", "-z", "--cached", *names, "HEAD", "--", timeout=timeout)
+    return tuple(dict.fromkeys(name for name in (*listed.split("\0"), *staged.split("\0")) if name))
+
+
 def require_writable(git: Git, branch: str) -> None:
     """Refuse a repository in which this user could not create the branch in the end. Raises RepositoryError."""
     common = git.folder / git.run("rev-parse", "--git-common-dir").removesuffix("\n")

@@ -10,6 +10,16 @@ from enum import StrEnum
 from typing import TypeAlias, assert_never
 
 
+class AgentTool(StrEnum):
+    """A tool of the daemon's own that a role may have, to say the same without writing it as text."""
+
+    ASK_USER = "ask_user"
+    REQUEST_DEPENDENCY = "request_dependency"
+    PHASE_COMPLETE = "phase_complete"
+    STEP = "step"
+    FAIL = "fail"
+
+
 class Category(StrEnum):
     """The kind of answer that a question asks for."""
 

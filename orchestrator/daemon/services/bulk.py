@@ -1,17 +1,113 @@
-"""What people ask of all tasks at once: pause, resume, and stop agents before a restart."""
+"""What people ask of many tasks at once: of all of them to pause, resume, and stop before a restart; of some by name
+whatever can be asked of one.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
+
+import structlog
 
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.events.events import Event, PauseRequested, ResumeRequested
 from orchestrator.core.task.agent import PauseReason
-from orchestrator.core.task.task import Task, TaskStatus
-from orchestrator.errors import InvalidTransition, NoSuchTask
+from orchestrator.core.task.task import Priority, Task, TaskStatus
+from orchestrator.daemon.services.tasks import TaskService
+from orchestrator.daemon.services.user_requests import UserRequestService
+from orchestrator.errors import InvalidTransition, NoSuchTask, OrchestratorError
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.supervisor import Supervisor
+
+log = structlog.get_logger()
+
+MOST_NAMES = 500
+"""How many tasks may be named at once."""
+AT_A_TIME = 8
+"""How many of them are worked on at the same time."""
+
+
+class Verb(StrEnum):
+    """What can be asked of several tasks by name."""
+
+    APPROVE = "approve"
+    ARCHIVE = "archive"
+    CANCEL = "cancel"
+    CHANGE = "change"
+    DELETE = "delete"
+    EXECUTE = "execute"
+    PAUSE = "pause"
+    RESUME = "resume"
+    RETRY = "retry"
+    REVIEW = "review"
+    SUBMIT = "submit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What is asked of each task, and by whom; `priority` belongs to `change`."""
+
+    verb: Verb
+    by: str
+    priority: Priority | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one named task: how it is now, unless it is deleted, or the error that refused it."""
+
+    name: str
+    task: Task | None = None
+    error: OrchestratorError | OSError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchService:
+    """The use case of several named tasks: each is answered for itself."""
+
+    tasks: TaskService
+    requests: UserRequestService
+
+    async def ask(self, names: Sequence[str], ask: Ask) -> list[Outcome]:
+        """Ask the same of every task; return what became of each, in the order of their names.
+
+        Names of the same task are taken one after another.
+        """
+        found = [await self._find(name) for name in names]
+        limit, turns = asyncio.Semaphore(AT_A_TIME), dict[str, asyncio.Lock]()
+
+        async def done(one: Outcome) -> Outcome:
+            if one.task is None:
+                return one
+            async with turns.setdefault(one.task.id, asyncio.Lock()), limit:
+                try:
+                    return Outcome(name=one.name, task=await _DO[ask.verb](self, one.task.id, ask))
+                except (OrchestratorError, OSError) as error:
+                    return Outcome(name=one.name, error=error)
+
+        return await asyncio.gather(*map(done, found))
+
+    async def _find(self, name: str) -> Outcome:
+        try:
+            return Outcome(name=name, task=await self.tasks.find(name))
+        except (OrchestratorError, OSError) as error:
+            return Outcome(name=name, error=error)
+
+
+_DO: Mapping[Verb, Callable[[BatchService, str, Ask], Awaitable[Task | None]]] = {
+    Verb.APPROVE: lambda batch, name, ask: batch.requests.approve_all(name, ask.by),
+    Verb.ARCHIVE: lambda batch, name, ask: batch.tasks.archive(name, ask.by),
+    Verb.CANCEL: lambda batch, name, ask: batch.tasks.cancel(name, ask.by),
+    Verb.CHANGE: lambda batch, name, ask: batch.tasks.change(name, ask.priority, None, ask.by),
+    Verb.DELETE: lambda batch, name, ask: batch.tasks.delete(name, ask.by),
+    Verb.EXECUTE: lambda batch, name, ask: batch.tasks.execute(name, ask.by),
+    Verb.PAUSE: lambda batch, name, ask: batch.tasks.pause(name, ask.by),
+    Verb.RESUME: lambda batch, name, ask: batch.tasks.resume(name, ask.by),
+    Verb.RETRY: lambda batch, name, ask: batch.tasks.retry(name, ask.by),
+    Verb.REVIEW: lambda batch, name, ask: batch.tasks.review(name, ask.by),
+    Verb.SUBMIT: lambda batch, name, ask: batch.tasks.submit_draft(name, ask.by),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +135,9 @@ class BulkService:
         self.supervisor.control.resume_admission()
         return await self._request_all(tasks, ResumeRequested(at=self.clock(), by=by))
 
-    async def drain(self) -> list[Task]:
+    async def drain(self, by: str) -> list[Task]:
         """Admit no more tasks and end every agent, keeping its session, until a restart or `resume_all`."""
+        log.info("drained", by=by)
         before = dict(self.supervisor.tasks)
         self.supervisor.control.stop_agents()
         await self.inbox.settled()

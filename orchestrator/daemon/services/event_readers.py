@@ -39,10 +39,10 @@ class EventReader(Protocol):
 
 
 class AllEvents:
-    """The events of all tasks behind a cursor, in the order in which they were committed."""
+    """The events of all tasks, or of some, behind a cursor, in the order in which they were committed."""
 
-    def __init__(self, log: EventLog, cursor: Cursor) -> None:
-        self._log, self._cursor = log, cursor
+    def __init__(self, log: EventLog, cursor: Cursor, only: frozenset[str] = frozenset()) -> None:
+        self._log, self._cursor, self._only = log, cursor, only
 
     @property
     def number(self) -> int:
@@ -51,8 +51,17 @@ class AllEvents:
 
     def read(self) -> list[StreamItem]:
         """Return the next events, none only at the end. Blocks."""
-        found, self._cursor = self._log.read(self._cursor)
-        return [_logged(one) for one in _with_deletions_once(found)]
+        wanted: list[StreamItem] = []
+        while not wanted:
+            found, self._cursor = self._log.read(self._cursor)
+            if not found:
+                break
+            wanted = [_logged(one) for one in _with_deletions_once(found) if self._is_wanted(one)]
+        return wanted
+
+    def _is_wanted(self, one: EventRecord | EventGap) -> bool:
+        """Return whether an event is sent; what a gap hides may be of any task."""
+        return not self._only or isinstance(one, EventGap) or one.line.get("task_id") in self._only
 
 
 class TaskEvents:

@@ -1,7 +1,7 @@
 """Following what happens, to all tasks or to one: events that are on disk first, then new ones as they come."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -40,10 +40,14 @@ class EventService:
         self._is_over = False
         self._sending: dict[asyncio.Future[None], int] = {}
 
-    async def read_all(self, start: StreamStart) -> EventReader:
-        """Return a reader of the events of all tasks, in the order in which they were decided."""
+    async def read_all(self, start: StreamStart, only: Collection[str] = ()) -> EventReader:
+        """Return a reader of the events of all tasks, or of those named, in the order in which they were decided.
+
+        Raises NoSuchTask and AmbiguousName.
+        """
+        ids = frozenset([(await self._index.find(name)).id for name in only])
         cursor = await asyncio.to_thread(self._cursor, start)
-        return AllEvents(self._log, cursor)
+        return AllEvents(self._log, cursor, ids)
 
     async def read_task(self, name: str, start: StreamStart) -> EventReader:
         """Return a reader of the events of one task, numbered as its decisions. Raises NoSuchTask, AmbiguousName."""

@@ -7,6 +7,7 @@ from itertools import islice
 
 from orchestrator.core.task.failures import FailureLog
 from orchestrator.core.task.task import Task
+from orchestrator.daemon.history.aside import aside
 from orchestrator.daemon.services.errors import NoSuchFile
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.formats.codec import Json, JsonObject
@@ -39,7 +40,7 @@ class RecordService:
             wanted = (one.line for one in _decisions(self.events, task.id) if one.number > since)
             return [masked_object(line, self.redact) for line in islice(wanted, limit)]
 
-        return await asyncio.to_thread(read)
+        return await aside(read)
 
     async def state(self, name: str) -> JsonObject:
         """Return the document of state.json, in its own names."""
@@ -57,7 +58,7 @@ class RecordService:
 
     async def artifact(self, name: str, path: str) -> str:
         """Return the text of an artifact; of a long one its end. Raises NoSuchFile."""
-        return await asyncio.to_thread(self._text, await self.index.find(name), path)
+        return await aside(self._text, await self.index.find(name), path)
 
     def _artifacts(self, task: Task) -> Iterator[FileEntry]:
         for entry in self.files.entries(task.id, ARTIFACTS):

@@ -14,6 +14,7 @@ from orchestrator.core.schedule.trouble import Trouble
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.pipelines.definitions import Definitions
+from orchestrator.processes.process_stats import own_group
 from orchestrator.processes.spec import Usage
 from orchestrator.settings import Settings
 from orchestrator.supervisor.supervisor import Supervisor
@@ -21,10 +22,14 @@ from orchestrator.supervisor.supervisor import Supervisor
 
 @dataclass(frozen=True, slots=True)
 class RunningTask:
-    """A task that has processes, and what they take of the machine, if that can be read."""
+    """A task that has processes, and what they take of the machine, if that can be read.
+
+    `cgroup` is the control group of their own, empty if they have none.
+    """
 
     task: Task
     usage: Usage | None
+    cgroup: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +105,7 @@ class StatusService:
         settings, snapshot = self.settings(), self.supervisor.snapshot()
         tasks = snapshot.tasks
         with_run = [task for task in tasks if task.run]
-        running = await asyncio.to_thread(lambda: tuple(RunningTask(task, self.usage_of(task)) for task in with_run))
+        running = await asyncio.to_thread(lambda: tuple(map(self._running, with_run)))
         return DaemonStatus(
             health=_health(snapshot),
             pid=os.getpid(),
@@ -124,7 +129,7 @@ class StatusService:
     async def overview(self, limit: int) -> Overview:
         """Return everything at a glance, with at most `limit` tasks."""
         snapshot = self.supervisor.snapshot()
-        limited, tasks = account_limit(snapshot), _in_order(snapshot)
+        limited, tasks = account_limit(snapshot), in_order(snapshot)
         unreadable = [(task, self.supervisor.why(task)) for task in self.supervisor.unreadable]
         explained = await asyncio.to_thread(lambda: tuple((task, explain(task, snapshot)) for task in tasks[:limit]))
         return Overview(
@@ -139,6 +144,9 @@ class StatusService:
             tasks=(*unreadable, *explained)[:limit],
             more=max(0, len(unreadable) + len(tasks) - limit),
         )
+
+    def _running(self, task: Task) -> RunningTask:
+        return RunningTask(task, self.usage_of(task), own_group(task.agent.pid) if task.agent.pid else "")
 
     def _counts(self, snapshot: SchedulerSnapshot) -> Mapping[TaskStatus, int]:
         return Counter([*(task.status for task in snapshot.tasks), *self.supervisor.ended.values()])
@@ -156,7 +164,7 @@ def _health(snapshot: SchedulerSnapshot) -> str:
     return next((name for name, obstacle in obstacles.items() if obstacle), trouble)
 
 
-def _in_order(snapshot: SchedulerSnapshot) -> list[Task]:
+def in_order(snapshot: SchedulerSnapshot) -> list[Task]:
     """Return active tasks, paused ones, then those that wait for a slot in the order in which they get one."""
     waiting = waiting_queue(snapshot.tasks)
     others = sorted(

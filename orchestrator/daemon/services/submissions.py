@@ -24,12 +24,12 @@ from orchestrator.daemon.task_factory import (
     Submission,
     SubmissionRefused,
     TaskFactory,
-    title_of,
 )
 from orchestrator.formats.files import read_file
 from orchestrator.integrations.tickets.text.reference import JIRA_KEY, parse_query
 from orchestrator.integrations.tickets.text.template import variant_of
 from orchestrator.integrations.tickets.text.ticket import Requirement
+from orchestrator.integrations.tickets.text.title import title_of
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.families.tickets.standalone_state import UnreadableState
 from orchestrator.pipelines.families.tickets.takeover import continued
@@ -67,14 +67,29 @@ class SubmissionService:
 
         Raises SubmissionRefused and what trackers, the repository and the store refuse; then nothing is left of it.
         """
-        self._refuse_past(submission.at)
-        predecessors = tuple([await self.index.find_id(name) for name in after])
-        requirement = await self.trackers.requirement(submission.text)
-        submission = replace(submission, after=predecessors, files=await self._files(submission))
+        submission, requirement = await self._completed(submission, after)
         async with self._naming(submission) as keys:
             submission = replace(submission, keys=keys)
             task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
             return await self._accept(task, submission, requirement, by)
+
+    async def preview(self, submission: Submission, after: Sequence[str]) -> tuple[Task, Task | None]:
+        """Return the task that `submit` would make, without an id, and the live task of the same ticket, if any.
+
+        Nothing is written. Raises what `TaskFactory.preview` raises, and what trackers refuse.
+        """
+        submission, requirement = await self._completed(submission, after)
+        async with self._naming(submission) as keys:
+            submission = replace(submission, keys=keys)
+            task = await asyncio.to_thread(self.factory.preview, submission, requirement, self.clock())
+        return task, self._duplicate(task) if _is_named(submission, requirement) else None
+
+    async def _completed(self, submission: Submission, after: Sequence[str]) -> tuple[Submission, Requirement]:
+        """Return a submission with everything that its names stand for, and what is to be done."""
+        self._refuse_past(submission.at)
+        predecessors = tuple([await self.index.find_id(name) for name in after])
+        requirement = await self.trackers.requirement(submission.text)
+        return replace(submission, after=predecessors, files=await self._files(submission)), requirement
 
     async def _files(self, submission: Submission) -> Mapping[str, str]:
         """Return the files that come with a submission, with the list of the tickets that it names on a tracker."""
@@ -117,6 +132,22 @@ class SubmissionService:
         task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
         task = replace(task, policy=replace(task.policy, caps=failed.policy.caps))
         return await self._accept(task, submission, requirement, by)
+
+    async def given(self, name: str) -> tuple[Task, Submission]:
+        """Return a draft, and the submission that would make it; the text of a tracker's ticket is its address.
+
+        Raises InvalidTransition if the task is no draft, and SubmissionRefused if its text is lost.
+        """
+        draft = await self.index.find(name)
+        transitions.require("change", draft)
+        original = await asyncio.to_thread(self.factory.original, draft)
+        return draft, replace(
+            _submission_of(draft),
+            text=original.url or original.text,
+            after=draft.schedule.after,
+            at=draft.schedule.start_at,
+            usd=draft.policy.caps.usd,
+        )
 
     async def change(self, name: str, changes: Mapping[str, Any], by: str) -> Task:
         """Change fields of a draft's submission, by their names, and return the draft: it is checked like a new one.
@@ -236,8 +267,7 @@ class SubmissionService:
             task = await asyncio.to_thread(self.with_forge, task)
             async with self.one_at_a_time:
                 self._refuse_second_retry(task)
-                is_named = requirement.tracker is not None or submission.ticket or requirement.key
-                if is_named and not submission.again:
+                if _is_named(submission, requirement) and not submission.again:
                     self._refuse_duplicate(requirement, task)
                 task = await self.inbox.submit(TaskSubmitted(at=self.clock(), task=task, by=by))
         except Exception:
@@ -256,16 +286,27 @@ class SubmissionService:
                 )
 
     def _refuse_duplicate(self, requirement: Requirement, new: Task) -> None:
-        """Refuse a second live task of the same ticket: from the same tracker, or a text under the ticket's key."""
+        """Refuse a second live task of the same ticket."""
+        if (task := self._duplicate(new)) is not None:
+            ticket = requirement.url or new.ticket.key
+            raise AlreadyActive(
+                f"{ticket} already has a task in this repository: {task.id} ({task.status.value}); "
+                f"look at it with `orchestrator show {task.id}`, or submit with --again for a second one"
+            )
+
+    def _duplicate(self, new: Task) -> Task | None:
+        """Return a live task of the same ticket: from the same tracker, or a text under the ticket's key."""
         for task in self.supervisor.tasks.values():
             is_same = (task.ticket.key, task.source.repo) == (new.ticket.key, new.source.repo)
             sources = {task.ticket.source, new.ticket.source}
             if is_same and (len(sources) == 1 or LOCAL in sources) and not task.status.is_final:
-                ticket = requirement.url or new.ticket.key
-                raise AlreadyActive(
-                    f"{ticket} already has a task in this repository: {task.id} ({task.status.value}); "
-                    f"look at it with `orchestrator show {task.id}`, or submit with --again for a second one"
-                )
+                return task
+        return None
+
+
+def _is_named(submission: Submission, requirement: Requirement) -> bool:
+    """Whether the ticket has a key of its own, so that a second live task of it would be a mistake."""
+    return bool(requirement.tracker is not None or submission.ticket or requirement.key)
 
 
 def _submission_of(task: Task) -> Submission:

@@ -101,8 +101,8 @@ class TaskIndex:
         lines, unreadable = {}, []
         for found in self._store.summaries():
             if isinstance(found, TaskSummary):
-                repo, stage = sys.intern(found.repo), sys.intern(found.stage)
-                lines[found.id] = replace(found, repo=repo, stage=stage, files=frozenset())
+                repo, stage, pipeline = map(sys.intern, (found.repo, found.stage, found.pipeline))
+                lines[found.id] = replace(found, repo=repo, stage=stage, pipeline=pipeline, files=frozenset())
             elif isinstance(found, UnreadableTask) and found.task_id in self._supervisor.unreadable:
                 continue
             elif not isinstance(found, UncommittedTask):

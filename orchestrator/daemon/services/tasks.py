@@ -1,12 +1,14 @@
 """What people ask of one task: look at it, pause, resume, retry, cancel, change, archive and delete it."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 from orchestrator.core.decide.transitions import allowed, require
 from orchestrator.core.events.events import (
@@ -36,19 +38,28 @@ from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.workspace import Workspace
 
+log = structlog.get_logger()
+
 LONGEST_END = 60.0
 """Seconds that an archival or a deletion waits for the processes of a task to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQuery:
-    """Which tasks a list holds; without statuses all but archived ones, with `all` these too.
+    """Which tasks a list holds: those that fit everything that is given.
 
-    `cursor` is the `next_cursor` of the page before.
+    Without statuses, archived tasks count only with `all`. Each word of `text` occurs in the title, the ticket's key or
+    the id, in any case. `parent` is the id of the task whose children are meant, `cursor` the `next_cursor` of the page
+    before.
     """
 
+    text: str = ""
     status: tuple[TaskStatus, ...] = ()
     repo: Path | None = None
+    pipeline: str | None = None
+    stage: str | None = None
+    ticket: str | None = None
+    parent: str | None = None
     all: bool = False
     limit: int = 50
     cursor: str | None = None
@@ -84,7 +95,7 @@ class TaskService:
 
     async def list(self, query: TaskQuery) -> TaskListing:
         """Return one page of tasks."""
-        found = [one for one in await self.index.all_tasks() if _fits(one, query)]
+        found = select(await self.index.all_tasks(), query)
         page = tuple(found[: query.limit])
         return TaskListing(
             tasks=page,
@@ -128,6 +139,20 @@ class TaskService:
         async with self.submissions.one_at_a_time:  # not between the two writes of a change
             event = DraftSubmitted(at=self.clock(), by=by)
             return await self._request(name, "submit", event, lambda now: now.status is TaskStatus.PENDING)
+
+    async def execute(self, name: str, by: str) -> Task:
+        """Have a task go on, whatever keeps it: submit a draft, resume a paused task, retry a blocked one.
+
+        No error if it waits for its turn, for an answer, or is at work.
+        """
+        task = await self.index.find(name)
+        if task.status is TaskStatus.DRAFT:
+            return await self.submit_draft(task.id, by)
+        if task.status is TaskStatus.BLOCKED:
+            return await self.retry(task.id, by)
+        if task.id not in self.supervisor.tasks:
+            raise InvalidTransition("execute", task.status, task.stage, allowed(task))
+        return await self.resume(task.id, by) if task.is_paused else task
 
     async def retry(self, name: str, by: str) -> Task:
         """Try the stage of a blocked task again, with all retries restored; return a new task for a failed one."""
@@ -179,19 +204,20 @@ class TaskService:
                 await self.archive(child.task, by)
         return archived
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, by: str) -> None:
         """Delete a draft or an ended task with all its files, and its children.
 
-        Commits stay in the repository that they were delivered to.
+        Commits stay in the repository that they were delivered to; who asked is in the daemon's log.
         """
         task = await self._ended(name, "delete")
         for child in task.children:
             with suppress(InvalidTransition, NoSuchTask):
-                await self.delete(child.task)
+                await self.delete(child.task, by)
         self.supervisor.forget(task.id)
         await asyncio.to_thread(self._remove_worktree, task)
         await asyncio.to_thread(self.store.delete, task.id)
         self.index.forget(task.id)
+        log.info("task_deleted", task=task.id, by=by)
 
     async def _ended(self, name: str, action: str) -> Task:
         """Return a task that allows the action, once its processes have ended. Raises InvalidTransition."""
@@ -236,14 +262,43 @@ class TaskService:
         self.secrets.forget(task.id)
 
 
+def select(tasks: Iterable[ListedTask], query: TaskQuery) -> list[ListedTask]:
+    """Return the tasks that a query means, in the same order; neither its limit nor a letter's case counts."""
+    words = query.text.casefold().split()
+    wanted = {
+        name: str(value)
+        for name in ("repo", "pipeline", "stage", "ticket", "parent")
+        if (value := getattr(query, name)) is not None
+    }
+    return [one for one in tasks if _fits(one, query) and _has(one, wanted) and _speaks_of(one, words)]
+
+
 def _fits(one: ListedTask, query: TaskQuery) -> bool:
     if query.cursor is not None and _cursor(one) >= query.cursor:
-        return False
-    if query.repo is not None and (one.source.repo if isinstance(one, Task) else one.repo) != str(query.repo):
         return False
     if query.status:
         return one.status in query.status
     return query.all or one.status is not TaskStatus.ARCHIVED
+
+
+def _has(one: ListedTask, wanted: Mapping[str, str]) -> bool:
+    """Whether the task has these values: of its repository, pipeline, stage, ticket or parent."""
+    if not wanted:
+        return True
+    facts = {"pipeline": one.pipeline, "stage": one.stage, "parent": one.parent}
+    if isinstance(one, Task):
+        facts |= {"repo": one.source.repo, "ticket": one.ticket.key}
+    else:
+        facts |= {"repo": one.repo, "ticket": one.ticket}
+    return all(facts[name] == value for name, value in wanted.items())
+
+
+def _speaks_of(one: ListedTask, words: Sequence[str]) -> bool:
+    if not words:
+        return True
+    key = one.ticket.key if isinstance(one, Task) else one.ticket
+    text = f"{one.title}\n{key}\n{one.id}".casefold()
+    return all(word in text for word in words)
 
 
 def _cursor(one: ListedTask) -> str:

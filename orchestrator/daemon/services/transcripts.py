@@ -67,12 +67,16 @@ class TranscriptService:
 
     async def transcript(self, name: str, attempt: int, offset: int, *, raw: bool) -> Transcript:
         """Return a page of what an agent said and did from an offset on. Raises NoSuchFile."""
+        return await asyncio.to_thread(_page, await self.folder(name, attempt), offset, raw)
+
+    async def folder(self, name: str, attempt: int) -> Path:
+        """Return the run folder of one of a task's agents. Raises NoSuchFile."""
         task = await self.index.find(name)
         folder = self.files.run_folder(task.id, f"{AGENTS}/{attempt}")
         if attempt < 1 or not folder.is_dir():
             known = ", ".join(map(str, await asyncio.to_thread(self.files.attempts, task.id)))
             raise NoSuchFile(f"{task.id} has no agent {attempt}; it has {known or 'had none yet'}")
-        return await asyncio.to_thread(_page, folder, offset, raw)
+        return folder
 
 
 def rendered(event: agent_events.AgentEvent) -> KindAndText | None:  # noqa: C901, PLR0912 - one line per event

@@ -10,7 +10,7 @@ from datetime import datetime
 
 import structlog
 
-from orchestrator.core.decide.transitions import require
+from orchestrator.core.decide.transitions import allowed, require
 from orchestrator.core.events.events import AskAnswered
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import (
@@ -19,6 +19,7 @@ from orchestrator.core.task.user_requests import (
     BadAnswer,
     RequestKind,
     RequestStatus,
+    Subject,
     UserRequest,
     must_not_be_set,
     validate_answer,
@@ -26,7 +27,7 @@ from orchestrator.core.task.user_requests import (
 )
 from orchestrator.daemon.services.errors import AlreadyAnswered, NoSuchRequest
 from orchestrator.daemon.services.task_index import TaskIndex
-from orchestrator.errors import AnswerRefused, OrchestratorError
+from orchestrator.errors import AnswerRefused, InvalidTransition, OrchestratorError
 from orchestrator.redaction.masking import why_unmasked
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.supervisor.inbox import Inbox
@@ -104,6 +105,25 @@ class UserRequestService:
     async def approve(self, name: str, digest: str | None, by: str) -> TaskRequest:
         """Approve a review, so that the task continues."""
         return await self._record(await self.find(RequestKind.REVIEW, name), RequestStatus.APPROVED, by, digest=digest)
+
+    async def approve_all(self, name: str, by: str) -> Task:
+        """Approve every review that a task waits for. Raises InvalidTransition if there is none."""
+        task = await self.index.find(name)
+        require("approve", task)
+        for request in task.pending_requests:
+            if request.kind is RequestKind.REVIEW:
+                task = (await self.approve(f"{task.id}.{request.number}", None, by)).task
+        return task
+
+    async def merge(self, name: str, by: str) -> Task:
+        """Approve the merge of a task's pull request. Raises InvalidTransition if it waits for none."""
+        task = await self.index.find(name)
+        merges = (request for request in task.pending_requests if request.draft.subject is Subject.MERGE)
+        request = next(merges, None)
+        if request is None:
+            hindrances = "; ".join(self.redact(one) for one in task.publication.hindrances)
+            raise InvalidTransition("merge", task.status, task.stage, allowed(task), hindrances)
+        return (await self.approve(f"{task.id}.{request.number}", request.digest, by)).task
 
     async def request_changes(self, name: str, text: str, digest: str | None, by: str) -> TaskRequest:
         """Say what has to be different before the task continues."""

@@ -10,7 +10,6 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
@@ -162,7 +161,7 @@ class Conversation:
             case "unfit":
                 return UnfitAnswer(f"{name} gave an invalid answer to {tool} ({escape_text(why, 300)}); {look}")
             case "gone":
-                return Unreachable(f"the client of {name} failed; check that the package mcp is 2.3 or newer; {look}")
+                return Unreachable(f"the client of {name} failed; {look}")
             case _:
                 return Unreachable(f"{name} cannot be reached ({escape_text(why, 300)}); check its url")
 
@@ -200,10 +199,6 @@ async def conversation(gateway: Gateway, ticket: str, patience: Patience) -> Asy
     """Provide a gateway whose tools can be called; on leaving, it ends with all that it started. Raises RemoteError."""
     mark = f"/dev/null/gateway-{uuid4().hex}"  # no task's folder, so the API does not take its processes for agents
     order = await asyncio.to_thread(gateway.order, patience, mark)
-    if find_spec("mcp") is None:
-        raise GatewayMissing(
-            f"speaking with the gateway {gateway.name!r} needs the package mcp; install orchestrator[gateway]"
-        )
     with closing(OutputTail()) as words:
         process = await asyncio.create_subprocess_exec(
             *PROGRAM,

@@ -1,0 +1,1 @@
+"""Reading an agent's output for people: more of each line than the program needs."""

@@ -1,0 +1,1 @@
+"""Who may ask what: scopes, tokens for programs, one-time links and sessions for browsers."""

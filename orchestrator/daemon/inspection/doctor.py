@@ -1,0 +1,83 @@
+"""What would stop an unattended night, as the daemon itself finds it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import structlog
+
+from orchestrator.daemon.inspection.doctor_checks import DoctorFinding, Level, check_machine
+from orchestrator.settings import Settings, environment_with_secrets
+
+log = structlog.get_logger()
+
+KEPT_FOR = timedelta(minutes=1)
+"""How long findings are shown again instead of checking again."""
+PATIENCE = 20.0
+"""Seconds that a caller waits for slow checks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorResult:
+    """What was found, and when; `ok` says that nothing would stop the night.
+
+    It is not `whole` while a check still runs.
+    """
+
+    ok: bool
+    whole: bool
+    checked_at: datetime
+    findings: tuple[DoctorFinding, ...]
+
+
+@dataclass(slots=True)
+class _Examination:
+    """One run of all checks: what it has found so far."""
+
+    began_at: datetime
+    findings: list[DoctorFinding] = field(default_factory=list)
+    is_done: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class DoctorService:
+    """The use case of the doctor: one examination at a time, in a thread."""
+
+    settings: Callable[[], Settings]
+    clock: Callable[[], datetime]
+    _newest: _Examination | None = None
+    _work: "asyncio.Task[None] | None" = None
+
+    async def examine(self) -> DoctorResult:
+        """Return the findings of an examination that began at most a minute ago."""
+        newest = self._newest
+        if self._work is None and (newest is None or newest.began_at + KEPT_FOR < self.clock()):
+            newest = self._newest = _Examination(self.clock())
+            self._work = asyncio.create_task(self._examine(newest))
+        if self._work is not None:
+            await asyncio.wait({self._work}, timeout=PATIENCE)
+        found = newest or _Examination(self.clock())
+        findings = tuple(found.findings)
+        return DoctorResult(
+            ok=all(one.level is not Level.BAD for one in findings),
+            whole=found.is_done,
+            checked_at=found.began_at,
+            findings=findings,
+        )
+
+    async def _examine(self, examination: _Examination) -> None:
+        try:
+            await asyncio.to_thread(_check, self.settings(), examination)
+        except Exception:
+            log.exception("doctor_failed")
+            text = "a check failed; the daemon's log has the details"
+            examination.findings.append(DoctorFinding(name="doctor", level=Level.BAD, text=text))
+        finally:
+            examination.is_done = True
+            self._work = None
+
+
+def _check(settings: Settings, examination: _Examination) -> None:
+    for one in check_machine(settings, environment_with_secrets()):
+        examination.findings.append(one)
