@@ -32,6 +32,7 @@ class ToolInput(Structure):
     url: object = None
     query: object = None
     skill: object = None
+    question: object = None
     description: object = None
     prompt: object = None
 

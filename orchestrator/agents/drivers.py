@@ -14,6 +14,7 @@ plan only, and a role with mode dontAsk cannot ask at all.
 """
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +22,13 @@ from typing import Protocol
 
 import orjson
 
+import orchestrator
 from orchestrator.agents.claude import Parser
 from orchestrator.agents.claude_folder import ClaudeFolder, users_folder, variables
+from orchestrator.agents.tools.catalogue import PREFIX, SERVER
+from orchestrator.agents.tools.server import BOOT
 from orchestrator.core.decide.pausing import ALLOW, DENY
+from orchestrator.core.events.agent_messages import AgentTool
 from orchestrator.core.task.user_requests import DECIDE_YOURSELF, RequestStatus, Subject, UserRequest
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
@@ -63,6 +68,7 @@ CLAUDE_ENV = {
     "TZ": "UTC",  # the zone of reset times that are only named in messages
 }
 
+SOURCES = Path(orchestrator.__file__).parent.parent
 FILE_TOOLS = frozenset({"Edit", "NotebookEdit", "Write"})
 QUESTION_TOOL, PLAN_TOOL = "AskUserQuestion", "ExitPlanMode"
 NETWORK_TOOLS = ("WebFetch", "WebSearch")
@@ -108,6 +114,7 @@ class Launch:
     max_turns: int | None = None
     effort: str | None = None
     mcp_servers: tuple[str, ...] = ()
+    own_tools: tuple[AgentTool, ...] = ()  # the daemon's own that the role has
     add_dirs: tuple[Path, ...] = ()
     asks: bool = False  # whether a person can answer what no rule decides
     max_usd: float | None = None
@@ -219,7 +226,7 @@ class ClaudeDriver(StreamDriver):
         mode = order.permission_mode or self.permission_mode
         if order.asks and order.permission_mode is None and mode == "dontAsk":
             mode = "default"
-        rules = allow_rules(order.allowed_tools, order.outbox)
+        rules = (*allow_rules(order.allowed_tools, order.outbox), *(f"{PREFIX}{tool}" for tool in order.own_tools))
         tools = (
             (*tool_names(order.allowed_tools), *asking_tools(mode)) if order.asks else tool_names(order.allowed_tools)
         )
@@ -237,6 +244,7 @@ class ClaudeDriver(StreamDriver):
             f"--setting-sources={self.setting_sources}",
             "--strict-mcp-config",
             *([f"--mcp-config={self.mcp_config}"] if self.mcp_config and order.mcp_servers else []),
+            *([f"--mcp-config={_own_server(order.own_tools)}"] if order.own_tools else []),  # the last of a name wins
             *(f"--add-dir={folder}" for folder in (order.outbox, *order.add_dirs)),
             *([f"--tools={','.join(dict.fromkeys(tools))}"] if order.allowed_tools else []),
             f"--allowedTools={','.join(rules)}",
@@ -292,6 +300,12 @@ def tool_names(tools: tuple[str, ...]) -> tuple[str, ...]:
 def asking_tools(mode: str) -> tuple[str, ...]:
     """Return the tools with which claude asks a person in that permission mode."""
     return (QUESTION_TOOL, PLAN_TOOL) if mode == "plan" else (QUESTION_TOOL,)
+
+
+def _own_server(tools: Sequence[AgentTool]) -> str:
+    """Return the configuration of the server of the daemon's own tools; nothing in the worktree decides what runs."""
+    arguments = ["-I", "-c", BOOT, str(SOURCES), *tools]
+    return orjson.dumps({"mcpServers": {SERVER: {"command": sys.executable, "args": arguments}}}).decode()
 
 
 def _pattern(path: Path) -> str:

@@ -85,6 +85,11 @@ class Markers:
         self._fence = ""
         return tuple(said)
 
+    @property
+    def is_in_message(self) -> bool:
+        """Whether a message has begun that has not ended."""
+        return self._open is not None
+
     def _keep(self, piece: str) -> None:
         if piece and self._length <= LARGEST_MESSAGE:
             self._line.append(piece[: LARGEST_MESSAGE + 1 - self._length])
@@ -125,6 +130,16 @@ class Markers:
     def _end(self, following: "_Message | None" = None, *, closed: bool = False) -> list[AgentMessage]:
         ended, self._open = self._open, following
         return ended.end(closed=closed) if ended else []
+
+
+def outside_messages(text: str) -> tuple[str, ...]:
+    """Return the lines of a text that belong to no message."""
+    markers, found = Markers(), []
+    for line in text.splitlines():
+        said = markers.push(f"{line}\n")
+        if not markers.is_in_message and not (said and _BRACKETS.fullmatch(line)):
+            found.append(line)
+    return tuple(found)
 
 
 def _begun(line: str) -> "_Message | None":

@@ -87,6 +87,15 @@ def read_fields(name: str, fields: JsonObject) -> AgentMessage:
         return malformed(name, str(wrong))
 
 
+def objection_to(name: str, fields: JsonObject) -> str:
+    """Return what is wrong with the fields of a message of this name; empty if nothing is."""
+    try:
+        _BUILDERS[name](fields)
+    except _WrongError as wrong:
+        return str(wrong)
+    return ""
+
+
 def read_json(name: str, body: str) -> AgentMessage:
     """Return what a message of this name says whose body is one JSON object, in a code fence or not."""
     fenced = _FENCED.fullmatch(body.strip())

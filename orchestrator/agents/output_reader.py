@@ -15,6 +15,7 @@ from orchestrator.agents.claude import Parser
 from orchestrator.agents.framing import Framer, Line
 from orchestrator.agents.markers import Markers
 from orchestrator.agents.reset_text import reset_in
+from orchestrator.agents.tools.calls import ToolCalls, calls_before
 from orchestrator.agents.user_request_parser import asking_of_block, asking_of_request
 from orchestrator.core.events import agent_events, events
 from orchestrator.core.events.agent_messages import (
@@ -132,6 +133,7 @@ class OutputReader:
         self._attempt, self._read_to, self._told = agent.attempt, agent.read_offset, agent.read_offset
         self._framer, self._lines = Framer(start=agent.read_offset), deque[Line]()
         self._markers = Markers()
+        self._calls = ToolCalls(lambda: calls_before(RunOutput(folder), parser, agent.read_offset))
         self._turn = _turn_of(agent)
         self._tokens = agent.usage.tokens - agent.usage.tokens_before_session
         self._refused = 0
@@ -176,6 +178,10 @@ class OutputReader:
                     self._refused += not found
                     if not found and self._refused <= MOST_REFUSED:
                         self._ears.asked(meaning)
+                case agent_events.ToolStarted() | agent_events.ToolFinished():
+                    if said_by_tool := self._calls.said(meaning, line.body):
+                        self._sort(said_by_tool, draft, trouble)
+                    self._hear(meaning)
                 case agent_events.TurnResult():
                     for said in self._markers.flush():
                         self._sort(said, draft, trouble)

@@ -1,0 +1,1 @@
+"""The daemon's own tools for its agents: the program that serves them, and what becomes of a call."""
