@@ -1,0 +1,1 @@
+"""Drawings as SVG: pure functions from values to text, with every word escaped."""
