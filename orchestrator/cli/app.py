@@ -32,11 +32,15 @@ EXIT_CODES = {
     "no-such-request": NO_SUCH_TASK,
     "no-such-file": NO_SUCH_TASK,
     "no-such-ticket": NO_SUCH_TASK,
+    "no-such-token": NO_SUCH_TASK,
     "not-allowed": NOT_ALLOWED,
     "answered-before": NOT_ALLOWED,
     "not-seen": NOT_ALLOWED,
     "bad-answer": BAD_USAGE,
     "at-work-already": NOT_ALLOWED,
+    "name-taken": NOT_ALLOWED,
+    "too-many-tokens": NOT_ALLOWED,
+    "not-listening": NOT_ALLOWED,
     "ambiguous": BAD_USAGE,
     "malformed": BAD_USAGE,
     "refused": BAD_USAGE,
@@ -76,6 +80,7 @@ COMMANDS = {
     ),
     "help": Entry("commands.help", "Read a page of the documentation.", "orchestrator help checks", "Begin here"),
     "serve": Entry("commands.serve", "Run the daemon in the foreground.", "orchestrator serve", "Begin here"),
+    "open": Entry("access.browser", "Open the pages in a browser.", "orchestrator open", "Begin here"),
     "submit": Entry(
         "commands.submit",
         "Submit a ticket.",
@@ -137,16 +142,34 @@ COMMANDS = {
         "commands.control", "End all agents before a restart; their sessions are kept.", "orchestrator drain", "Tasks"
     ),
     "limits": Entry("commands.status", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
+    "report": Entry(
+        "reports.report",
+        "Read what happened since a time, as in the morning.",
+        "orchestrator report --since 22:00",
+        "Tasks",
+    ),
     "state": Entry(
         "commands.state",
         "Read and change a state.json.",
         "orchestrator state get work/ABC-12",
         "For programs",
     ),
+    "token": Entry(
+        "access.token",
+        "Say which programs may ask over TCP.",
+        "orchestrator token create phone --scope view",
+        "For programs",
+    ),
     "plugin": Entry(
         "plugin.plugin",
         "Install commands for Claude Code sessions.",
         "orchestrator plugin install",
+        "For programs",
+    ),
+    "mcp": Entry(
+        "assistants.mcp",
+        "Give an assistant the tools of this daemon.",
+        "claude mcp add orchestrator -- orchestrator mcp",
         "For programs",
     ),
     "schema": Entry(
@@ -173,11 +196,11 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code: object = command.main(args=[*arguments] or ["--help"], prog_name="orchestrator", standalone_mode=False)
     except typer.TyperException as error:
-        named = next((f"{word} " for word in arguments if word in COMMANDS), "")
+        used = str(getattr(getattr(error, "ctx", None), "command_path", "orchestrator"))
         said = error.format_message().rstrip(".").replace("Value error, ", "")
         if not said:  # a group without a command has shown its help
             return BAD_USAGE
-        complain(f"{said}{' ' if said.endswith('?') else '; '}`orchestrator {named}--help` shows how it is used")
+        complain(f"{said}{' ' if said.endswith('?') else '; '}`{used} --help` shows how it is used")
         return BAD_USAGE
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED

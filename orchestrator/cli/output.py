@@ -166,13 +166,3 @@ def duration(seconds: float) -> str:
 def local(at: datetime | None) -> str | None:
     """Return a time in the local time zone."""
     return f"{at.astimezone():%Y-%m-%d %H:%M:%S}" if at else None
-
-
-def size(count: int) -> str:
-    """Return a number of bytes in the largest fitting binary unit."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"

@@ -1,8 +1,6 @@
 """The daemon as a program on the same machine sees it: requests over its Unix socket, answers as views."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, TypeVar
@@ -15,8 +13,8 @@ from pydantic import SecretStr, ValidationError
 from orchestrator.core.events.operations import FailureReport, OperationRefused, Refusal, StepUpdate, Transition
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
-from orchestrator.formats.files import owned_by_another
 from orchestrator.pipelines.operation_parser import show_failure, show_step, show_transition
+from orchestrator.server.connection import READ_TIMEOUT, WRITE_TIMEOUT, Connection, DaemonUnreachable
 from orchestrator.server.schemas.base import View, to_view
 from orchestrator.server.schemas.checkpoints import (
     CheckpointList,
@@ -43,6 +41,8 @@ from orchestrator.server.schemas.user_requests import (
     ReviewView,
 )
 
+__all__ = ["WRITE_TIMEOUT", "Client", "DaemonUnreachable", "ReceivedEvent", "RequestRefused", "TaskState"]
+
 V = TypeVar("V", bound=View)
 
 
@@ -50,15 +50,6 @@ ReceivedEvent = tuple[int, EventView | GapView | None]
 """The number to continue after, and what was received; None at the beginning of a stream."""
 
 Params = Mapping[str, str | int | bool | Sequence[str]]
-
-READ_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
-"""Seconds."""
-WRITE_TIMEOUT = httpx.Timeout(150.0, connect=5.0)
-"""Seconds: a submission may wait for a slow tracker and inspect a large repository."""
-
-
-class DaemonUnreachable(OrchestratorError):
-    """No daemon answers on the socket."""
 
 
 class RequestRefused(OrchestratorError):
@@ -79,10 +70,8 @@ class Client:
 
     def __init__(self, socket: Path, token: str = "") -> None:
         self.socket = socket
-        transport = httpx.HTTPTransport(uds=str(socket))
-        self._http = httpx.Client(transport=transport, base_url="http://orchestrator", timeout=READ_TIMEOUT)
-        if token:
-            self._http.headers["Authorization"] = f"Bearer {token}"
+        self._connection = Connection(socket, token)
+        self._http = self._connection.http
 
     def __enter__(self) -> Self:
         return self
@@ -136,7 +125,10 @@ class Client:
 
     def deliverables(self, name: str, into: IO[bytes]) -> None:
         """Write a ZIP archive of what the task made into an open file."""
-        with self._reached(), self._http.stream("GET", f"{_path(name)}/deliverables", timeout=READ_TIMEOUT) as response:
+        with (
+            self._connection.reached(),
+            self._http.stream("GET", f"{_path(name)}/deliverables", timeout=READ_TIMEOUT) as response,
+        ):
             if response.is_error:
                 response.read()
                 raise _refusal(response)
@@ -173,7 +165,7 @@ class Client:
         path = f"{_path(task)}/stream" if task else "/api/events"
         headers = {} if last is None else {"Last-Event-ID": str(last)}
         params = httpx.QueryParams(dict(_params(wanted)))
-        with self._reached(), self._http.stream("GET", path, params=params, headers=headers) as response:
+        with self._connection.reached(), self._http.stream("GET", path, params=params, headers=headers) as response:
             if response.is_error:
                 response.read()
                 raise RequestRefused(_problem(response))
@@ -270,7 +262,7 @@ class Client:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        with self._reached():
+        with self._connection.reached():
             response = self._http.request(
                 method,
                 path,
@@ -282,31 +274,6 @@ class Client:
         if response.is_error:
             raise _refusal(response)
         return response
-
-    @contextmanager
-    def _reached(self) -> Iterator[None]:
-        """Turn transport errors into DaemonUnreachable."""
-        if not _is_there(self.socket):
-            raise self._unreachable()
-        try:
-            yield
-        except httpx.ConnectError as error:
-            raise self._unreachable() from error
-        except httpx.TransportError as error:
-            raise DaemonUnreachable(
-                f"the daemon on {self.socket} closed the connection ({type(error).__name__}); look at its log"
-            ) from error
-
-    def _unreachable(self) -> DaemonUnreachable:
-        owner = None if os.geteuid() == 0 else owned_by_another(self.socket)
-        if owner is not None:
-            return DaemonUnreachable(
-                f"{self.socket} belongs to {owner}, who alone may use it; try again as that user: sudo -u {owner}"
-            )
-        return DaemonUnreachable(
-            f"no daemon answers on {self.socket}; start it with `orchestrator serve`, "
-            "or give its address with --socket or --data-dir"
-        )
 
 
 class TaskState:
@@ -334,14 +301,6 @@ class TaskState:
     def fail(self, report: FailureReport) -> JsonObject:
         """Record a failure."""
         return self._client.exchange("POST", f"{self._path}/state/fail", show_failure(report))
-
-
-def _is_there(socket: Path) -> bool:
-    """Return whether to try: httpcore leaves a descriptor open for each connection that fails."""
-    try:
-        return socket.is_socket()
-    except OSError:
-        return False
 
 
 def _path(name: str) -> str:

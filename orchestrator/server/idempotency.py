@@ -4,6 +4,9 @@ What a key is used for is written down, as a digest, before the request is proce
 it. If the daemon dies between the two, nobody knows the outcome: the key is refused, and a person can look. A refused
 request leaves its key free.
 
+Keys belong to whoever uses them: the same key of another caller, or of the same one with another scope, is another key,
+so that nobody gets an answer that was not theirs, nor can occupy a key of somebody else.
+
 What a person provides is kept in no form: from a plain digest it could be guessed. Its digest is salted with a value
 that only this daemon process knows, so that after a restart the same key is refused.
 """
@@ -25,29 +28,36 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from orchestrator.daemon.callers import Caller
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import make_private, write_atomically
 from orchestrator.server.peer_auth import caller_of
 from orchestrator.server.problems import KeyTaken
 
 KEPT = 7 * 24 * 3600.0
-"""Seconds that a key is remembered."""
+"""Seconds that a key is remembered at least."""
+CLEANED_EVERY = 3600.0
+"""Seconds between two looks for keys that need not be remembered any more: each reads them all."""
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 SECRET = {"x-secret": True}
 """A route's mark, in the OpenAPI document too, that its requests hold what must not be kept."""
 
 
 class IdempotencyKeys:
-    """The keys of one data folder; used from one event loop."""
+    """The keys of one data folder; used from one event loop. `clock` tells the time in seconds since 1970."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self.salt = token_bytes(32)
         """Of this daemon process alone; it is stored nowhere."""
-        self._folder = folder
+        self._folder, self._clock = folder, clock
+        self._cleaned_at: float | None = None
         self._using: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def once(self, key: str, request: bytes, take: Callable[[], Awaitable[str]]) -> str:
-        """Return what `take` answered when the key was first used. Raises KeyTaken, and what `take` raises."""
+        """Return what `take` answered when the key, made by `key_of`, was first used.
+
+        Raises KeyTaken, and what `take` raises.
+        """
         lock = self._using.setdefault(key, asyncio.Lock())  # it lives while anybody holds or awaits it
         async with lock:
             return await self._once(key, request, take)
@@ -69,15 +79,28 @@ class IdempotencyKeys:
 
     def _known(self, path: Path) -> dict[str, str] | None:
         make_private(self._folder)
-        for old in self._folder.iterdir():
-            with suppress(FileNotFoundError):
-                if old.stat().st_mtime < time.time() - KEPT:
-                    old.unlink()
+        self._clean()
         try:
             known: dict[str, str] = orjson.loads(path.read_bytes())
         except FileNotFoundError:
             return None
         return known
+
+    def _clean(self) -> None:
+        """Forget what is too old, if that was not looked for within the hour."""
+        now = self._clock()
+        if self._cleaned_at is not None and 0 <= now - self._cleaned_at < CLEANED_EVERY:
+            return
+        self._cleaned_at = now
+        for old in self._folder.iterdir():
+            with suppress(FileNotFoundError):
+                if old.stat().st_mtime < now - KEPT:
+                    old.unlink()
+
+
+def key_of(caller: Caller, use: str, key: str) -> str:
+    """Return what a caller's key is remembered by; `use` tells apart what else takes keys."""
+    return orjson.dumps([use, caller.uid, caller.name, caller.attempt, caller.scope, key]).decode()
 
 
 def _answer_of(known: dict[str, str], meant: str) -> str:
@@ -124,15 +147,15 @@ class KeyedRoute(APIRoute):
             keys: IdempotencyKeys = request.app.state.keys
             identity = await _identity_of(request)
             meant = hmac.digest(keys.salt, identity, "sha256") if is_secret else identity
-            return _first_response(await keys.once(key, meant, take))
+            return _first_response(await keys.once(key_of(caller_of(request), "api", key), meant, take))
 
         return keyed
 
 
 async def _identity_of(request: Request) -> bytes:
-    """Return what distinguishes a request from others."""
+    """Return what distinguishes a request from others of the same caller."""
     url = request.url
-    return orjson.dumps([request.method, url.path, url.query, caller_of(request).attempt]) + await request.body()
+    return orjson.dumps([request.method, url.path, url.query]) + await request.body()
 
 
 def _kept(response: Response) -> str:

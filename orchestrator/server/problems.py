@@ -1,7 +1,7 @@
 """Refusals as problem documents (RFC 9457), and which error becomes which problem."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -9,12 +9,16 @@ import orjson
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from orchestrator.core.events.operations import OperationRefused, Refusal
+from orchestrator.daemon.access import credentials
+from orchestrator.daemon.history.aside import TooManyPages
 from orchestrator.daemon.services import errors
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
+from orchestrator.server.access.headers import HEADERS
 from orchestrator.server.rendering import request_view
 from orchestrator.server.schemas.base import Redact, compose_view
 from orchestrator.server.schemas.tasks import ProblemView
@@ -44,6 +48,8 @@ class HttpProblem:
     allowed: tuple[str, ...] | None = None
     candidates: tuple[str, ...] | None = None
     request: RequestView | None = None
+    methods: tuple[str, ...] | None = None
+    """Those that are possible, for the header Allow."""
 
 
 class RefusedRequest(HTTPException):
@@ -63,58 +69,64 @@ KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
     (errors.OutdatedAttempt, 403, "not-for-you", "The caller may not do this"),
     (errors.BadAnswer, 422, "bad-answer", "The answer does not fit"),
     (errors.AnswerRefused, 409, "not-seen", "The answer is to something else"),
+    (credentials.NoSuchToken, 404, "no-such-token", "There is no such token"),
+    (credentials.NameTaken, 409, "name-taken", "There is a token of that name"),
+    (credentials.TooManyTokens, 409, "too-many-tokens", "There are too many tokens"),
+    (credentials.NotListening, 409, "not-listening", "The daemon does not listen for browsers"),
     (KeyTaken, 409, "key-taken", "The Idempotency-Key was used before"),
     (errors.AlreadyActive, 409, "at-work-already", "The ticket already has a live task"),
     (errors.NotFound, 404, "no-such-ticket", "There is no such ticket"),
     (errors.AuthenticationFailed, 502, "login-refused", "The tracker does not accept the login"),
     (errors.AccessDenied, 502, "login-refused", "The tracker does not let this login see the ticket"),
     (errors.Refused, 502, "unfit-answer", "The tracker sent an answer that cannot be understood"),
+    (TooManyPages, 503, "busy", "Too many pages are being made"),
     (errors.Unreachable, 503, "tracker-unreachable", "The tracker did not answer in time"),
     (errors.NotCommitted, 507, "not-committed", "The request could not be written to disk"),
     (errors.UnreadableTask, 409, "unreadable", "The task's files cannot be read"),
     (errors.NoStateLeft, 409, "no-state-left", "No state of the task is intact"),
     (errors.NothingLost, 409, "nothing-lost", "The task can be read as it is"),
     (errors.StoreError, 500, "unreadable", "A file of the task cannot be read"),
+    (errors.AmbiguousName, 409, "ambiguous", "Several tasks fit"),
+    (errors.InvalidTransition, 409, "not-allowed", "The task's state does not allow this"),
+    (errors.AlreadyAnswered, 409, "answered-before", "It was answered before"),
+    (OrchestratorError, 422, "refused", "The request was refused"),
 )
-"""Errors that say nothing beyond their message: status, kind and title; any other is a 422."""
+"""What becomes of errors, the first row that fits: status, kind and title."""
+
+
+def problem_view(problem: HttpProblem) -> ProblemView:
+    """Return a problem as its document."""
+    return compose_view(ProblemView, str, problem, type=f"{TYPES}{problem.kind}")
 
 
 def answer(problem: HttpProblem) -> Response:
     """Return the response for a problem."""
-    view = compose_view(ProblemView, str, problem, type=f"{TYPES}{problem.kind}")
-    body = view.model_dump_json(by_alias=True, exclude_none=True)
-    return Response(body, status_code=problem.status, media_type=MEDIA_TYPE)
+    view = problem_view(problem)
+    body = view.model_dump_json(by_alias=True, exclude={name for name, value in view if value is None})
+    headers = {"Allow": ", ".join(problem.methods)} if problem.methods is not None else None
+    return Response(body, status_code=problem.status, media_type=MEDIA_TYPE, headers=headers)
 
 
 def problem_of(error: OrchestratorError, redact: Redact) -> HttpProblem:
     """Return the problem that an error becomes."""
-    detail = str(error)
+    status, kind, title = next(row[1:] for row in KINDS if isinstance(error, row[0]))
+    problem = HttpProblem(status, kind, title, str(error))
     match error:
         case errors.AmbiguousName():
-            return HttpProblem(409, "ambiguous", "Several tasks fit", detail, candidates=error.candidates)
+            return replace(problem, candidates=error.candidates)
         case errors.InvalidTransition():
-            title = "The task's state does not allow this"
-            return HttpProblem(409, "not-allowed", title, detail, error.status, error.allowed)
+            return replace(problem, task_status=error.status, allowed=error.allowed)
         case errors.AlreadyAnswered():
-            request = request_view(error.task, error.request, redact)
-            return HttpProblem(409, "answered-before", "It was answered before", detail, request=request)
+            return replace(problem, request=request_view(error.task, error.request, redact))
         case _:
-            found = (row for row in KINDS if isinstance(error, row[0]))
-            _, status, kind, title = next(found, (None, 422, "refused", "The request was refused"))
-            return HttpProblem(status, kind, title, detail)
+            return problem
 
 
-def answer_with_problems(app: FastAPI, redact: Redact) -> None:
+def answer_with_problems(app: FastAPI) -> None:
     """Make every error of the app a problem document."""
-
-    async def refused(_: Request, error: Exception) -> Response:
-        return answer(problem_of(_as(OrchestratorError, error), redact))
-
-    app.add_exception_handler(OrchestratorError, refused)
+    for kind in (OrchestratorError, OSError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _refused)
     app.add_exception_handler(OperationRefused, _operation_refused)
-    app.add_exception_handler(OSError, _unwritable)
-    app.add_exception_handler(RequestValidationError, _malformed)
-    app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _bug)
 
 
@@ -131,22 +143,63 @@ async def _operation_refused(_: Request, error: Exception) -> Response:
     return Response(orjson.dumps({**about, **refused.document}), status_code=status, media_type=MEDIA_TYPE)
 
 
-async def _unwritable(request: Request, error: Exception) -> Response:
-    refused = _as(OSError, error)
+def problem_for(request: Request, error: Exception) -> HttpProblem:
+    """Return the problem that an error of a request becomes; raises the error itself if it is none of those."""
+    match error:
+        case OrchestratorError():
+            return problem_of(error, request.app.state.service.redact)
+        case OSError():
+            return _unwritable(request, error)
+        case RequestValidationError():
+            return _malformed(request, error)
+        case RefusedRequest():
+            return error.problem
+        case HTTPException():
+            return _of_the_framework(request, error)
+        case _:
+            raise error
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    return answer(problem_for(request, error))
+
+
+def _of_the_framework(request: Request, error: HTTPException) -> HttpProblem:
+    title = HTTPStatus(error.status_code).phrase
+    kind, detail = title.lower().replace(" ", "-"), str(error.detail)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        detail = f"there is nothing at {request.url.path!r:.200}; /openapi.json lists what there is"
+    if error.status_code == HTTPStatus.BAD_REQUEST:
+        return HttpProblem(400, "malformed", "The request is malformed", "the body is not JSON in UTF-8")
+    if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+        return HttpProblem(error.status_code, kind, title, detail)
+    methods = _methods(request, error)
+    detail = f"{request.method:.20} is not possible here, but {', '.join(methods)}"
+    return HttpProblem(error.status_code, kind, title, detail, methods=methods)
+
+
+def _methods(request: Request, error: HTTPException) -> tuple[str, ...]:
+    """Return the methods that are possible at the address of a request; the framework knows those of one route."""
+    route = request.scope.get("route")
+    known = request.app.methods.get(route.path_format, ()) if isinstance(route, APIRoute) else ()
+    return tuple(known) or tuple((error.headers or {}).get("Allow", "").split(", "))
+
+
+def _unwritable(request: Request, refused: OSError) -> HttpProblem:
     detail = f"{refused.strerror or refused}: {refused.filename or 'no file is named'}; fix that, then try again"
     if request.method == "GET":
-        return answer(HttpProblem(500, "unreadable", "A file of the task cannot be read", detail))
-    return answer(HttpProblem(507, "not-committed", "The request could not be written to disk", detail))
+        return HttpProblem(500, "unreadable", "A file of the task cannot be read", detail)
+    return HttpProblem(507, "not-committed", "The request could not be written to disk", detail)
 
 
-async def _malformed(request: Request, error: Exception) -> Response:
-    problems = _as(RequestValidationError, error).errors()
+def _malformed(request: Request, error: RequestValidationError) -> HttpProblem:
+    problems = error.errors()
     if any(found["loc"] == ("body",) and isinstance(found["input"], bytes) for found in problems):
         kind = request.headers.get("content-type") or "nothing"
         detail = f"the body has the type {kind!r:.80}; send JSON, as Content-Type: application/json"
-        return answer(HttpProblem(415, "unsupported-media-type", "The body is not JSON", detail))
+        return HttpProblem(415, "unsupported-media-type", "The body is not JSON", detail)
     detail = "; ".join(map(_location_and_reason, problems))
-    return answer(HttpProblem(400, "malformed", "The request is malformed", detail))
+    return HttpProblem(400, "malformed", "The request is malformed", detail)
 
 
 def _location_and_reason(found: Mapping[str, Any]) -> str:
@@ -157,18 +210,12 @@ def _location_and_reason(found: Mapping[str, Any]) -> str:
     return f"{'.'.join(map(str, inner)) or place}: {found['msg'].removeprefix('Value error, ')}"
 
 
-async def _http(_: Request, error: Exception) -> Response:
-    refused = _as(HTTPException, error)
-    if isinstance(refused, RefusedRequest):
-        return answer(refused.problem)
-    kind = HTTPStatus(refused.status_code).phrase
-    return answer(HttpProblem(refused.status_code, kind.lower().replace(" ", "-"), kind, str(refused.detail)))
-
-
 async def _bug(request: Request, error: Exception) -> Response:
     log.error("request_failed", path=request.url.path, exc_info=error)
     detail = "there is a bug in the daemon; its log has the details"
-    return answer(HttpProblem(500, "mistake", "The daemon made a mistake", detail))
+    refusal = answer(HttpProblem(500, "mistake", "The daemon made a mistake", detail))
+    refusal.headers.update(HEADERS)  # it is made outside of what adds them to other answers
+    return refusal
 
 
 def _as(kind: type[E], error: Exception) -> E:

@@ -7,10 +7,16 @@ from orchestrator.core.decide.final_message import ended_at, final_message, has_
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.core.task.ticket import TicketList
 from orchestrator.core.task.user_requests import RequestStatus, UserRequest
 from orchestrator.daemon.deliverables.progress import AgentProgress
+from orchestrator.daemon.inspection.preview import Preview
 from orchestrator.daemon.services.task_index import ListedTask
+from orchestrator.daemon.task_factory import Submission
 from orchestrator.server.schemas.base import Redact, compose_view
+from orchestrator.server.schemas.daemon import PipelineView
+from orchestrator.server.schemas.preview import PreviewView
+from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import (
     AgentStateView,
     AgentView,
@@ -24,6 +30,26 @@ from orchestrator.server.schemas.tasks import (
 from orchestrator.server.schemas.user_requests import RequestView
 
 R = TypeVar("R", bound=RequestView)
+
+
+def submission_of(body: SubmissionBody) -> Submission:
+    """Return what a body submits; the tasks that it comes `after` are still names, and left out."""
+    tickets = TicketList(**dict(body.tickets)) if body.tickets else None
+    return Submission(**{**dict(body), "after": (), "tickets": tickets})
+
+
+def preview_view(found: Preview, redact: Redact) -> PreviewView:
+    """Return what a submission would become."""
+    pipeline, task = found.pipeline, found.task
+    about = (task.source, task.ticket, task.schedule, task.policy, task.evaluation) if task else ()
+    return compose_view(
+        PreviewView,
+        redact,
+        found,
+        *about,
+        title=task and task.title,
+        pipeline=pipeline and compose_view(PipelineView, redact, pipeline, stages=tuple(pipeline.stages.values())),
+    )
 
 
 def task_view(task: Task, redact: Redact, spent_by_all: Spending | None = None) -> TaskView:

@@ -245,6 +245,8 @@ def tasks(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     status: Annotated[list[TaskStatus] | None, typer.Option(help="Only tasks with this status; repeatable.")] = None,
     repo: Annotated[Path | None, typer.Option(help="Only tasks of this repository.")] = None,
+    pipeline: Annotated[str | None, typer.Option(help="Only tasks of this pipeline.")] = None,
+    search: Annotated[str, typer.Option(help="Only tasks whose title, ticket or id has all of these words.")] = "",
     limit: Annotated[int, typer.Option(help="How many to list, newest first.", min=1, max=1000)] = 50,
     all: Annotated[bool, typer.Option("--all", "-a", help="All tasks, including archived ones.")] = False,  # noqa: A002
     json: Json = False,
@@ -253,6 +255,8 @@ def tasks(  # noqa: PLR0913, PLR0917 - one parameter for each option
     wanted = TaskFilter(
         status=tuple(status or ()),
         repo=repo and _top(repo.expanduser().resolve()),
+        pipeline=pipeline,
+        text=search,
         all=all,
         limit=1000 if all else limit,
     )

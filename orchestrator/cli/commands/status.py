@@ -15,10 +15,10 @@ from orchestrator.cli.output import (
     facts,
     local,
     print_json,
-    size,
     status_text,
     table,
 )
+from orchestrator.formats.units import size
 from orchestrator.server.schemas.daemon import RunningView, StatusView
 from orchestrator.server.schemas.limits import DayView, LimitsView, WindowView
 from orchestrator.server.schemas.tasks import TaskLine

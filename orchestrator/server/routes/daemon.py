@@ -9,7 +9,9 @@ from orchestrator import __version__
 from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.status import RunningTask
+from orchestrator.server.access.marks import ADMIN
 from orchestrator.server.idempotency import KeyedRoute
+from orchestrator.server.openapi.refusals import NOT_READY, refuses
 from orchestrator.server.problems import HttpProblem, RefusedRequest
 from orchestrator.server.rendering import many_view, spent_view, task_lines
 from orchestrator.server.routes.dependencies import By, TheService
@@ -37,7 +39,7 @@ async def healthz() -> Mapping[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz")
+@router.get("/readyz", responses=refuses(*NOT_READY))
 async def readyz(service: TheService) -> Mapping[str, str]:
     """Say that the daemon admits tasks; it does not answer before its tasks are loaded.
 
@@ -78,7 +80,7 @@ async def status(service: TheService) -> StatusView:
 async def overview(service: TheService, limit: Annotated[int, Query(ge=0, le=500)] = 50) -> OverviewView:
     """Show the daemon and its live tasks, as many as a screen has room for."""
     now = await service.status.overview(limit)
-    tasks = tuple(_glance(task, why, service.redact) for task, why in now.tasks)
+    tasks = tuple(glance(task, why, service.redact) for task, why in now.tasks)
     return compose_view(OverviewView, service.redact, now, now.capacity, tasks=tasks)
 
 
@@ -110,10 +112,10 @@ async def resume_all(service: TheService, by: By) -> ManyView:
     return many_view(await service.bulk.resume_all(by), service.redact)
 
 
-@people.post("/drain")
-async def drain(service: TheService) -> ManyView:
+@people.post("/drain", openapi_extra=ADMIN)
+async def drain(service: TheService, by: By) -> ManyView:
     """Admit no more tasks and end every agent, keeping its session, until the daemon restarts or all is resumed."""
-    return many_view(await service.bulk.drain(), service.redact)
+    return many_view(await service.bulk.drain(by), service.redact)
 
 
 def _running(one: RunningTask, redact: Redact) -> RunningView:
@@ -126,12 +128,14 @@ def _running(one: RunningTask, redact: Redact) -> RunningView:
         process=task.run and task.run.process,
         cpu_seconds=usage and usage.cpu_seconds,
         rss_bytes=usage and usage.rss_bytes,
+        cgroup=one.cgroup,
         tokens_used=agent.usage.tokens,
         cost_usd=agent.usage.cost_usd,
     )
 
 
-def _glance(task: Task, why: Why, redact: Redact) -> GlanceView:
+def glance(task: Task, why: Why, redact: Redact) -> GlanceView:
+    """Return a live task as a screen of all tasks shows it."""
     stage, agent = task.stages.get(task.stage), task.agent
     return compose_view(
         GlanceView,

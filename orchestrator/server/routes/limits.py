@@ -2,8 +2,10 @@
 
 from fastapi import APIRouter
 
+from orchestrator.daemon.services import errors
 from orchestrator.daemon.services.limits import LimitedTask, LimitsReport
 from orchestrator.server.idempotency import KeyedRoute
+from orchestrator.server.openapi.refusals import refuses
 from orchestrator.server.rendering import spent_view
 from orchestrator.server.routes.dependencies import By, TheService
 from orchestrator.server.schemas.base import Redact, compose_view
@@ -19,7 +21,7 @@ async def limits(service: TheService) -> LimitsView:
     return _limits(service.limits.report(), service.redact)
 
 
-@router.delete("/limits")
+@router.delete("/limits", responses=refuses(errors.NoSuchWindow))
 async def forget(service: TheService, by: By, window: str | None = None) -> LimitsView:
     """Forget that a window, or any, is used up: after changing the account or buying more usage. Shows what is left."""
     return _limits(await service.limits.forget(window, by), service.redact)

@@ -2,17 +2,20 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response, status
+from fastapi import APIRouter, Query, Request, Response, status
 
-from orchestrator.core.task.ticket import TicketList
+from orchestrator.daemon.access.scopes import Scope
+from orchestrator.daemon.services.bulk import Ask, Outcome, Verb
 from orchestrator.daemon.services.tasks import TaskQuery
-from orchestrator.daemon.task_factory import Submission
+from orchestrator.server.access.marks import ADMIN, lacks_scope
 from orchestrator.server.idempotency import KeyedRoute
-from orchestrator.server.rendering import agent_state_view, task_lines, task_view
-from orchestrator.server.routes.dependencies import By, TheService
-from orchestrator.server.schemas.base import compose_view
-from orchestrator.server.schemas.task_input import ChangeBody, ImportBody, SubmissionBody, TaskFilter
-from orchestrator.server.schemas.tasks import AgentStateView, TaskPage, TaskView, WhyView
+from orchestrator.server.openapi.refusals import ANSWERED, CHANGED, NAMED, TRACKER, refuses
+from orchestrator.server.problems import RefusedRequest, problem_for, problem_view
+from orchestrator.server.rendering import agent_state_view, submission_of, task_line, task_lines, task_view
+from orchestrator.server.routes.dependencies import By, TaskName, TheCaller, TheService
+from orchestrator.server.schemas.base import Redact, compose_view
+from orchestrator.server.schemas.task_input import BatchBody, ChangeBody, ImportBody, SubmissionBody, TaskFilter
+from orchestrator.server.schemas.tasks import AgentStateView, BatchView, OutcomeView, TaskPage, TaskView, WhyView
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"], route_class=KeyedRoute)
 
@@ -24,17 +27,15 @@ async def tasks(service: TheService, wanted: Annotated[TaskFilter, Query()]) -> 
     return compose_view(TaskPage, service.redact, found, tasks=task_lines(found.tasks, service.redact))
 
 
-@router.post("", status_code=status.HTTP_201_CREATED)
+@router.post("", status_code=status.HTTP_201_CREATED, responses=refuses(*NAMED, *TRACKER))
 async def submit(body: SubmissionBody, response: Response, service: TheService, by: By) -> TaskView:
     """Submit a ticket."""
-    tickets = TicketList(**dict(body.tickets)) if body.tickets else None
-    submission = Submission(**{**dict(body), "after": (), "tickets": tickets})
-    task = await service.submissions.submit(submission, body.after, by)
+    task = await service.submissions.submit(submission_of(body), body.after, by)
     response.headers["Location"] = f"/api/tasks/{task.id}"
     return task_view(task, service.redact)
 
 
-@router.post("/import", status_code=status.HTTP_201_CREATED)
+@router.post("/import", status_code=status.HTTP_201_CREATED, responses=refuses(*TRACKER))
 async def take_over(body: ImportBody, response: Response, service: TheService, by: By) -> TaskView:
     """Continue a live workspace of the original system as a task."""
     task = await service.submissions.take_over(body.folder, body.base, by)
@@ -42,29 +43,49 @@ async def take_over(body: ImportBody, response: Response, service: TheService, b
     return task_view(task, service.redact)
 
 
+@router.post("/batch", responses=refuses((403, "out-of-scope")))
+async def batch(body: BatchBody, request: Request, service: TheService, caller: TheCaller) -> BatchView:
+    """Ask the same of several tasks; each is answered for itself, with its problem if it is refused."""
+    if body.verb is Verb.DELETE and not caller.may(Scope.ADMIN):
+        raise RefusedRequest(lacks_scope(caller, Scope.ADMIN))
+    outcomes = await service.batches.ask(body.tasks, Ask(verb=body.verb, by=str(caller), priority=body.priority))
+    results = tuple(_outcome(request, one, service.redact) for one in outcomes)
+    refused = sum(one.problem is not None for one in results)
+    return BatchView(results=results, done=len(results) - refused, refused=refused)
+
+
+def _outcome(request: Request, one: Outcome, redact: Redact) -> OutcomeView:
+    if one.error is not None:
+        problem = problem_for(request, one.error)
+        return OutcomeView(name=redact(one.name), status=problem.status, problem=problem_view(problem))
+    if one.task is None:
+        return OutcomeView(name=one.name, status=204)
+    return OutcomeView(name=one.name, status=200, task=task_line(one.task, redact))
+
+
 @router.get("/{name}")
-async def task(name: str, service: TheService) -> TaskView:
+async def task(name: TaskName, service: TheService) -> TaskView:
     """Show one task, whole."""
     found = await service.tasks.find(name)
     return task_view(found, service.redact, service.tasks.spent_by_all(found))
 
 
 @router.get("/{name}/agent")
-async def agent(name: str, service: TheService) -> AgentStateView:
+async def agent(name: TaskName, service: TheService) -> AgentStateView:
     """Show what the task's agent is doing."""
     return agent_state_view(await service.progress.agent(name), service.redact)
 
 
 @router.get("/{name}/why")
-async def why(name: str, service: TheService) -> WhyView:
+async def why(name: TaskName, service: TheService) -> WhyView:
     """Say what keeps the task where it is, and what would move it."""
     task, found = await service.tasks.why(name)
     paused, by = task.is_paused, task.agent.blocked_by
     return compose_view(WhyView, service.redact, found, task, task=task.id, paused=paused, blocked_by=by)
 
 
-@router.patch("/{name}")
-async def change(name: str, service: TheService, by: By, body: ChangeBody) -> TaskView:
+@router.patch("/{name}", responses=refuses(*TRACKER, *CHANGED))
+async def change(name: TaskName, service: TheService, by: By, body: ChangeBody) -> TaskView:
     """Change the task's priority and caps; one that the old caps paused resumes if the new ones allow it.
 
     While the task is a draft, every other field of its submission may be changed too.
@@ -78,49 +99,61 @@ async def change(name: str, service: TheService, by: By, body: ChangeBody) -> Ta
     return task_view(changed, service.redact, service.tasks.spent_by_all(changed))
 
 
-@router.post("/{name}/submit")
-async def submit_draft(name: str, service: TheService, by: By) -> TaskView:
+@router.post("/{name}/submit", responses=refuses(*CHANGED))
+async def submit_draft(name: TaskName, service: TheService, by: By) -> TaskView:
     """Submit a draft."""
     return task_view(await service.tasks.submit_draft(name, by), service.redact)
 
 
-@router.post("/{name}/retry")
-async def retry(name: str, service: TheService, by: By) -> TaskView:
+@router.post("/{name}/execute", responses=refuses(*CHANGED))
+async def execute(name: TaskName, service: TheService, by: By) -> TaskView:
+    """Have the task go on: submit a draft, resume a paused task, retry a blocked one; else it stays as it is."""
+    return task_view(await service.tasks.execute(name, by), service.redact)
+
+
+@router.post("/{name}/merge", responses=refuses(*ANSWERED))
+async def merge(name: TaskName, service: TheService, by: By) -> TaskView:
+    """Approve the merge of the task's pull request; the daemon checks once more before it merges."""
+    return task_view(await service.requests.merge(name, by), service.redact)
+
+
+@router.post("/{name}/retry", responses=refuses(*TRACKER, *CHANGED))
+async def retry(name: TaskName, service: TheService, by: By) -> TaskView:
     """Try the stage of a blocked task again, with all retries restored; of a failed task a new one is made."""
     return task_view(await service.tasks.retry(name, by), service.redact)
 
 
-@router.post("/{name}/pause")
-async def pause(name: str, service: TheService, by: By) -> TaskView:
+@router.post("/{name}/pause", responses=refuses(*CHANGED))
+async def pause(name: TaskName, service: TheService, by: By) -> TaskView:
     """Pause the task until it is resumed."""
     return task_view(await service.tasks.pause(name, by), service.redact)
 
 
-@router.post("/{name}/resume")
-async def resume(name: str, service: TheService, by: By) -> TaskView:
+@router.post("/{name}/resume", responses=refuses(*CHANGED))
+async def resume(name: TaskName, service: TheService, by: By) -> TaskView:
     """Resume a paused task."""
     return task_view(await service.tasks.resume(name, by), service.redact)
 
 
-@router.post("/{name}/cancel")
-async def cancel(name: str, service: TheService, by: By) -> TaskView:
+@router.post("/{name}/cancel", responses=refuses(*CHANGED))
+async def cancel(name: TaskName, service: TheService, by: By) -> TaskView:
     """Cancel the task."""
     return task_view(await service.tasks.cancel(name, by), service.redact)
 
 
-@router.post("/{name}/review")
-async def review(name: str, service: TheService, by: By) -> TaskView:
+@router.post("/{name}/review", responses=refuses(*CHANGED))
+async def review(name: TaskName, service: TheService, by: By) -> TaskView:
     """Take up reviewers' comments on the task's pull request now."""
     return task_view(await service.tasks.review(name, by), service.redact)
 
 
-@router.post("/{name}/archive")
-async def archive(name: str, service: TheService, by: By) -> TaskView:
+@router.post("/{name}/archive", responses=refuses(*CHANGED))
+async def archive(name: TaskName, service: TheService, by: By) -> TaskView:
     """Archive an ended task: lists leave it out, its worktree is removed, everything else is kept."""
     return task_view(await service.tasks.archive(name, by), service.redact)
 
 
-@router.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT)
-async def delete(name: str, service: TheService) -> None:
+@router.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, responses=refuses(*CHANGED), openapi_extra=ADMIN)
+async def delete(name: TaskName, service: TheService, by: By) -> None:
     """Delete a draft or an ended task with all its files; its commits stay where they were delivered."""
-    await service.tasks.delete(name)
+    await service.tasks.delete(name, by)

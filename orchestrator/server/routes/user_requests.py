@@ -6,10 +6,12 @@ from fastapi import APIRouter, Query
 
 from orchestrator.core.task.user_requests import RequestKind
 from orchestrator.daemon.service import Service
+from orchestrator.daemon.services import errors
 from orchestrator.daemon.services.user_requests import TaskRequest
 from orchestrator.server.idempotency import SECRET, KeyedRoute
+from orchestrator.server.openapi.refusals import ANSWERED, NAMED, refuses
 from orchestrator.server.rendering import extended_request_view, request_view
-from orchestrator.server.routes.dependencies import By, TheService
+from orchestrator.server.routes.dependencies import By, RequestName, TheService
 from orchestrator.server.schemas.base import Redact
 from orchestrator.server.schemas.user_requests import (
     AnswerBody,
@@ -29,38 +31,38 @@ router = APIRouter(prefix="/api", tags=["people"], route_class=KeyedRoute)
 Wanted = Annotated[RequestFilter, Query()]
 
 
-@router.get("/questions")
+@router.get("/questions", responses=refuses(*NAMED))
 async def questions(service: TheService, wanted: Wanted) -> RequestList:
     """List questions that agents ask, permissions among them."""
     return await _listed(service, RequestKind.QUESTION, wanted)
 
 
-@router.get("/dependencies")
+@router.get("/dependencies", responses=refuses(*NAMED))
 async def dependencies(service: TheService, wanted: Wanted) -> RequestList:
     """List what agents need and only a person can provide."""
     return await _listed(service, RequestKind.DEPENDENCY, wanted)
 
 
-@router.get("/reviews")
+@router.get("/reviews", responses=refuses(*NAMED))
 async def reviews(service: TheService, wanted: Wanted) -> RequestList:
     """List stages and plans that are to be approved."""
     return await _listed(service, RequestKind.REVIEW, wanted)
 
 
-@router.get("/questions/{name}")
-async def question(name: str, service: TheService) -> RequestView:
+@router.get("/questions/{name}", responses=refuses(errors.NoSuchRequest))
+async def question(name: RequestName, service: TheService) -> RequestView:
     """Show one question."""
     return _view(await service.requests.find(RequestKind.QUESTION, name), service.redact)
 
 
-@router.get("/dependencies/{name}")
-async def dependency(name: str, service: TheService) -> RequestView:
+@router.get("/dependencies/{name}", responses=refuses(errors.NoSuchRequest))
+async def dependency(name: RequestName, service: TheService) -> RequestView:
     """Show one dependency."""
     return _view(await service.requests.find(RequestKind.DEPENDENCY, name), service.redact)
 
 
-@router.get("/reviews/{name}")
-async def review(name: str, service: TheService) -> ReviewView:
+@router.get("/reviews/{name}", responses=refuses(errors.NoSuchRequest))
+async def review(name: RequestName, service: TheService) -> ReviewView:
     """Show one review, and what is to be looked at."""
     found, change = await service.requests.find_review(name)
     task, stage = found.task, found.task.stages.get(found.request.stage)
@@ -68,32 +70,32 @@ async def review(name: str, service: TheService) -> ReviewView:
     return extended_request_view(ReviewView, task, found.request, service.redact, files=files, change=change)
 
 
-@router.post("/questions/{name}/answer")
-async def answer(name: str, service: TheService, by: By, body: AnswerBody) -> RequestView:
+@router.post("/questions/{name}/answer", responses=refuses(*ANSWERED))
+async def answer(name: RequestName, service: TheService, by: By, body: AnswerBody) -> RequestView:
     """Answer a question; an option may be written in any case."""
     return _view(await service.requests.answer(name, body.answer, body.digest, by), service.redact)
 
 
-@router.post("/questions/{name}/skip")
-async def skip(name: str, service: TheService, by: By, body: DigestBody | None = None) -> RequestView:
+@router.post("/questions/{name}/skip", responses=refuses(*ANSWERED))
+async def skip(name: RequestName, service: TheService, by: By, body: DigestBody | None = None) -> RequestView:
     """Leave a question that is not required to its default, or to the agent."""
     return _view(await service.requests.skip(name, body.digest if body else None, by), service.redact)
 
 
-@router.post("/reviews/{name}/approve")
-async def approve(name: str, service: TheService, by: By, body: DigestBody | None = None) -> RequestView:
+@router.post("/reviews/{name}/approve", responses=refuses(*ANSWERED))
+async def approve(name: RequestName, service: TheService, by: By, body: DigestBody | None = None) -> RequestView:
     """Approve a review, so that the task continues."""
     return _view(await service.requests.approve(name, body.digest if body else None, by), service.redact)
 
 
-@router.post("/reviews/{name}/request-changes")
-async def request_changes(name: str, service: TheService, by: By, body: ChangesBody) -> RequestView:
+@router.post("/reviews/{name}/request-changes", responses=refuses(*ANSWERED))
+async def request_changes(name: RequestName, service: TheService, by: By, body: ChangesBody) -> RequestView:
     """Say what has to be different before the task continues."""
     return _view(await service.requests.request_changes(name, body.text, body.digest, by), service.redact)
 
 
-@router.post("/dependencies/{name}/provide", openapi_extra=SECRET)
-async def provide(name: str, service: TheService, by: By, body: ProvideBody | None = None) -> ProvidedView:
+@router.post("/dependencies/{name}/provide", responses=refuses(*ANSWERED), openapi_extra=SECRET)
+async def provide(name: RequestName, service: TheService, by: By, body: ProvideBody | None = None) -> ProvidedView:
     """Provide what is missing. A value is stored encrypted before the task learns of it, and is shown nowhere.
 
     For a blocked task it may be provided again, because it may have been lost; `retry` continues with it.
@@ -103,8 +105,8 @@ async def provide(name: str, service: TheService, by: By, body: ProvideBody | No
     return extended_request_view(ProvidedView, found.task, found.request, service.redact, unmasked=unmasked)
 
 
-@router.post("/dependencies/{name}/reject")
-async def reject(name: str, service: TheService, by: By, body: RejectBody | None = None) -> RequestView:
+@router.post("/dependencies/{name}/reject", responses=refuses(*ANSWERED))
+async def reject(name: RequestName, service: TheService, by: By, body: RejectBody | None = None) -> RequestView:
     """Say that it will not be provided; the agent has to do without it."""
     return _view(await service.requests.reject(name, body.reason if body else "", by), service.redact)
 

@@ -5,11 +5,15 @@ They are redacted by the function that is given as context when a view is made, 
 without one: `to_view` makes them all.
 """
 
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 from pydantic.alias_generators import to_camel
+
+_NUMBER = re.compile(r"[-+]?[0-9_]*\.?[0-9_]*(?:e[-+]?[0-9]+)?", re.ASCII | re.IGNORECASE)
 
 
 class View(BaseModel):
@@ -55,3 +59,20 @@ def without_surrogates(text: str) -> str:
 
 
 Utf8 = Annotated[str, AfterValidator(without_surrogates)]
+
+
+def _written_out(value: object) -> object:
+    if isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value.strip())):
+        raise ValueError("is a number; write the time out, such as 2026-11-22T18:00:00Z")
+    return value
+
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is out of range in UTC") from None
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_in_utc)]
+"""A time with a time zone, never a number of seconds; it is in UTC."""

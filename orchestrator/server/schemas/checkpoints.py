@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from pydantic import ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 
 from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.checkpoint import Reason
@@ -61,10 +62,17 @@ class CheckpointList(View):
     checkpoints: tuple[CheckpointView, ...]
 
 
+EITHER: JsonDict = {
+    "required": ["branch", "inPlace"],
+    "properties": {"branch": {"type": "string"}, "inPlace": {"const": True}},
+}
+"""What `RestoreBody` does not take, as a schema."""
+
+
 class RestoreBody(View):
     """Where to restore saved work: on a new branch of the user's repository, or in the worktree with `in_place`."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"not": EITHER})
 
     branch: Utf8 | None = Field(default=None, min_length=1, max_length=200)
     in_place: bool = False

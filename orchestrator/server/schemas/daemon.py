@@ -14,7 +14,10 @@ from orchestrator.server.schemas.tasks import CapsView, SpentView, TaskLine
 
 
 class RunningView(View):
-    """An agent or check that has a process now; CPU in seconds since its start, memory in bytes."""
+    """An agent or check that has a process now; CPU in seconds since its start, memory in bytes.
+
+    `cgroup` is the path of its own control group, empty if it has none.
+    """
 
     task: str
     title: Words
@@ -25,6 +28,7 @@ class RunningView(View):
     pid: int | None
     cpu_seconds: float | None
     rss_bytes: int | None
+    cgroup: str
     tokens_used: int
     cost_usd: float
 

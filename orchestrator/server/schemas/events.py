@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.schemas.base import View, Words
+from orchestrator.server.schemas.base import Instant, Utf8, View, Words
 
 
 class StreamFilter(View):
@@ -20,9 +20,19 @@ class StreamFilter(View):
     model_config = ConfigDict(extra="forbid")
 
     from_: int | None = Field(default=None, alias="from", ge=-1_000_000, lt=2**62)
-    since: AwareDatetime | None = None
+    since: Instant | None = None
     follow: bool = True
     whole: bool = False
+
+
+MOST_FOLLOWED = 200
+"""How many tasks a stream may be narrowed to."""
+
+
+class EventsFilter(StreamFilter):
+    """Which events of all tasks a stream sends; with `task`, which may be repeated, those of these tasks alone."""
+
+    task: tuple[Utf8, ...] = Field(default=(), max_length=MOST_FOLLOWED)
 
 
 class EventView(View):

@@ -2,37 +2,40 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
 
 from orchestrator.core.task.checks import MOST_CHECKS
 from orchestrator.core.task.task import Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import TicketType
-from orchestrator.server.schemas.base import Utf8, View, without_surrogates
+from orchestrator.daemon.services.bulk import MOST_NAMES, Verb
+from orchestrator.server.schemas.base import Instant, Utf8, View, without_surrogates
 
 MOST_FILES = 10
 """How many files may come with a submission."""
-
-
-def _in_utc(at: datetime) -> datetime:
-    try:
-        return at.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("is out of range in UTC") from None
+RELATIVE = "relative_path"
+"""The type of the error about a path that is relative."""
+LONGEST_SEARCH = 200
+"""Characters of a text that tasks are searched for."""
 
 
 def _absolute(path: Path) -> Path:
     if not path.is_absolute():
-        raise ValueError("is relative, but the daemon does not know to what; give an absolute path")
+        raise PydanticCustomError(RELATIVE, "is relative, but the daemon does not know to what; give an absolute path")
     without_surrogates(str(path))
     return path
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+AbsolutePath = Annotated[
+    Path,
+    AfterValidator(_absolute),
+    WithJsonSchema({"type": "string", "format": "path", "pattern": "^/", "description": "An absolute path."}),
+]
+Moment = Instant
 
 
 class TicketsBody(View):
@@ -57,7 +60,7 @@ class SubmissionBody(View):
     model_config = ConfigDict(extra="forbid")
 
     text: str
-    repo: Annotated[Path, AfterValidator(_absolute)]
+    repo: AbsolutePath
     title: Utf8 = ""
     pipeline: Utf8 | None = None
     type: TicketType | None = None
@@ -83,11 +86,11 @@ class ImportBody(View):
 
     model_config = ConfigDict(extra="forbid")
 
-    folder: Annotated[Path, AfterValidator(_absolute)]
+    folder: AbsolutePath
     base: Utf8 | None = None
 
 
-_CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z_[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+_CURSOR = re.compile(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z_[A-Za-z0-9][A-Za-z0-9_.-]*$")
 
 
 def _given_before(cursor: str) -> str:
@@ -96,16 +99,28 @@ def _given_before(cursor: str) -> str:
     return cursor
 
 
+Cursor = Annotated[str, AfterValidator(_given_before), WithJsonSchema({"type": "string", "pattern": _CURSOR.pattern})]
+
+
 class TaskFilter(View):
-    """Which tasks to list: of these statuses, of this repository; `all` includes archived ones."""
+    """Which tasks to list: those that fit everything that is given; `all` includes archived ones.
+
+    Each word of `text` has to occur in the title, the ticket's key or the id. `parent` is the id of a task whose
+    children are meant.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
+    text: Utf8 = Field(default="", max_length=LONGEST_SEARCH)
     status: tuple[TaskStatus, ...] = ()
     repo: Path | None = None
+    pipeline: Utf8 | None = None
+    stage: Utf8 | None = None
+    ticket: Utf8 | None = None
+    parent: Utf8 | None = None
     all: bool = False
     limit: int = Field(default=50, ge=1, le=1000)
-    cursor: Annotated[str, AfterValidator(_given_before)] | None = None
+    cursor: Cursor | None = None
 
 
 class CapsBody(View):
@@ -120,9 +135,9 @@ class CapsBody(View):
 
 
 class ChangeBody(View):
-    """What to change of a task; everything but caps and priority only while it is a draft."""
+    """What to change of a task; everything but caps and priority only while it is a draft. What is null stays."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1})
 
     caps: CapsBody | None = None
     priority: Priority | None = None
@@ -140,7 +155,7 @@ class ChangeBody(View):
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if all(getattr(self, name) is None for name in type(self).model_fields):
+        if not self.model_fields_set:
             raise ValueError("give caps, priority, or a field of a draft")
         return self
 
@@ -149,3 +164,13 @@ class ChangeBody(View):
         """What only a draft allows, by the names of a submission's fields."""
         other = set(type(self).model_fields) - {"caps", "priority"}
         return {name: value for name in sorted(other) if (value := getattr(self, name)) is not None}
+
+
+class BatchBody(View):
+    """What to do with several tasks; `priority` is the new one, of the verb `change`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    verb: Verb
+    tasks: tuple[Utf8, ...] = Field(min_length=1, max_length=MOST_NAMES)
+    priority: Priority | None = None

@@ -254,6 +254,8 @@ class TaskLine(View):
     id: str
     title: Words
     ticket: str
+    pipeline: str = ""
+    parent: str | None = None
     status: TaskStatus
     paused: bool = False
     blocked_by: PauseReason | None = None
@@ -277,6 +279,26 @@ class ManyView(View):
     """The tasks that a request to all of them changed."""
 
     tasks: tuple[TaskLine, ...]
+
+
+class OutcomeView(View):
+    """What became of one task of a batch: it is as `task` says, was deleted, or was refused by `problem`.
+
+    `status` is what a request for this task alone would have been answered with.
+    """
+
+    name: str
+    status: int
+    task: TaskLine | None = None
+    problem: "ProblemView | None" = None
+
+
+class BatchView(View):
+    """What became of each task of a batch, in the order in which they were named."""
+
+    results: tuple[OutcomeView, ...]
+    done: int
+    refused: int
 
 
 class WhyView(View):

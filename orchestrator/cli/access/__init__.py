@@ -1,0 +1,1 @@
+"""Commands about who may ask the daemon over TCP."""

@@ -1,0 +1,1 @@
+"""Commands for assistants: programs that a person lets work with tasks."""

@@ -1,0 +1,1 @@
+"""Schemas of what an operator reads about the whole."""
