@@ -1,6 +1,6 @@
 """Settings of all tests: a busy machine fails none, and a test that did not run is reported.
 
-In CI the real CLI must be present.
+In CI the real CLI and Chromium must be present.
 """
 
 import os
@@ -10,6 +10,8 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+NEEDED_IN_CI = {"claude": "the claude CLI", "browser": "Chromium"}
+"""What the tests with these marks need; elsewhere they are skipped without it."""
 LONG = "long"
 """Marks a further case of a behaviour that a shorter test shows: random kills, and most with the real CLI."""
 
@@ -44,11 +46,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where CI is set, a test marked `claude` that skips has failed."""
+    """Where CI is set, a test that skips although CI has what it needs has failed."""
     report = yield
-    if report.skipped and os.environ.get("CI") == "true" and item.get_closest_marker("claude"):
-        report.outcome = "failed"
-        report.longrepr = f"tests that need the claude CLI must run in CI: {call.excinfo and call.excinfo.value}"
+    if report.skipped and os.environ.get("CI") == "true":
+        for needed in (thing for mark, thing in NEEDED_IN_CI.items() if item.get_closest_marker(mark)):
+            report.outcome = "failed"
+            report.longrepr = f"tests that need {needed} must run in CI: {call.excinfo and call.excinfo.value}"
     return report
 
 

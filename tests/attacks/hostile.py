@@ -215,8 +215,31 @@ def _orphan(on: Targets) -> str:
 @attempt("command the daemon over the agents' socket")
 def _agents_socket(on: Targets) -> str:
     door, token = Path(os.environ["ORCHESTRATOR_SOCKET"]), os.environ["ORCHESTRATOR_TOKEN"]
-    requests = (("POST", "/api/pause"), ("POST", f"/api/tasks/{on.own}/cancel"), ("GET", "/api/tasks"))
+    tools = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}})
+    commands = (("POST", "/api/pause", ""), ("POST", f"/api/tasks/{on.own}/cancel", ""), ("GET", "/api/tasks", ""))
+    requests = (*commands, ("POST", "/mcp", tools))
     return "; ".join(filter(None, (ask(door, *request, token=token) for request in requests)))
+
+
+@attempt("command the daemon over TCP, with what it has and can guess")
+def _tcp(on: Targets) -> str:
+    host, _, port = on.known["listen"].partition(":")
+    shown = (
+        "",
+        f"Authorization: Bearer {os.environ.get('ORCHESTRATOR_TOKEN', '')}\r\n",
+        f"Authorization: Bearer {on.known['token']}\r\n",
+        f"Cookie: orchestrator_session={os.environ.get('ORCHESTRATOR_TOKEN', '')}\r\nOrigin: http://{host}:{port}\r\n",
+        "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-User: root\r\n",
+    )
+    asked = ("GET /api/tasks", "GET /", "POST /api/pause", "POST /api/links", f"GET /api/tasks/{on.own}/state/current")
+    granted = []
+    for line in asked:
+        for header in shown:
+            with socket.create_connection((host, int(port)), 20) as peer:
+                peer.sendall(f"{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{header}\r\n".encode())
+                answer = peer.makefile("rb").readline().decode().strip()
+            granted += [f"{line}: {answer}"] * bool(re.search(r" [23]\d\d ", answer))
+    return "; ".join(granted)
 
 
 @attempt("speak for another task with its own token")

@@ -18,6 +18,7 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.storage.vault import Vault
 from tests.acceptance.harness import ENDED, SOURCES, DaemonHarness, Json, state_of
 from tests.attacks.hostile import ADD_KEY, SESSION_KEYRING, WRITABLE, began_at
+from tests.browser.site import free_port
 from tests.fakes.repositories import commit, git
 
 HOSTILE = Path(__file__).with_name("hostile.py")
@@ -117,9 +118,9 @@ def stage(
         text = json.dumps({"scenario": scenario, "checks": checks}).replace("SHARED", str(shared))
         told = json.loads(text)
         outside = stack.enter_context(_outside(root))
-        harness = DaemonHarness(
-            root / "harness", told["scenario"], isolation=isolation, checks={"commands": told["checks"]}, **PATIENT
-        )
+        settings = {**PATIENT, "isolation": isolation, "checks": {"commands": told["checks"]}}
+        listen = outside["listen"] = f"127.0.0.1:{free_port()}"
+        harness = DaemonHarness(root / "harness", told["scenario"], listen=listen, **settings)
         _plant(harness)
         if offline:
             limits = "" if isolation == "none" else "network = false\n"

@@ -24,6 +24,7 @@ NAMES = (
     "simulation",
     "crowd",
     "family",
+    "pages",
 )
 _GOAL = re.compile(r"([≤≥])\s*([\d.]+)")
 _ASIDE = re.compile(r"\([^)]*\)")

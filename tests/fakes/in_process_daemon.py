@@ -138,7 +138,9 @@ def create_daemon(data_dir: Path) -> InProcessDaemon:
 @asynccontextmanager
 async def serving(desk: InProcessDaemon) -> AsyncIterator[httpx.AsyncClient]:
     """Run the server's loop and its socket, and a client of it."""
-    server = make_server(create_app(desk.service), [desk.settings.socket], desk.service.events.end_streams)
+    app = create_app(desk.service, desk.settings.allowed_hosts)
+    at, group = [desk.settings.socket], desk.settings.socket_group
+    server = make_server(app, at, desk.service.end_streams, listen=desk.settings.listen, group=group)
     loop, serving = asyncio.create_task(desk.supervisor.run()), asyncio.create_task(server.serve())
     transport = httpx.AsyncHTTPTransport(uds=str(desk.settings.socket))
     async with httpx.AsyncClient(transport=transport, base_url="http://orchestrator", timeout=PATIENCE) as client:

@@ -104,6 +104,7 @@ ALONE: dict[str, Draw] = {
         *(after(f"gh{kind}_", ALNUM, 36) for kind in "pousr"),
         joined("github_" + "pat_", some(ALNUM, 22), "_", some(ALNUM, 59)),
     ),
+    "orchestrator_token": after("or" + "ch_", URL_SAFE, 43),
     "gitlab_token": either(after("gl" + "pat-", URL_SAFE, 20), after("gl" + "rt-", URL_SAFE, 20)),
     "atlassian_token": after("ATA" + "TT3", URL_SAFE, 186),
     "npm_token": after("npm" + "_", ALNUM, 36),

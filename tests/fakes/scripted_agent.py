@@ -153,11 +153,11 @@ class Session:
         self.calls = max((entry["calls"] for entry in entries), default=0)
 
     def take(self, uuid: object, stage: str) -> int:
-        """Record the turn; return how many turns the task had in this stage before."""
-        self._append(self._file, json.dumps({"uuid": uuid, "calls": self.calls}))
-        self.taken.add(uuid)
+        """Record the turn, last of all that it is taken; return how many turns the task had in this stage before."""
         before = self._turns.read_text().splitlines().count(stage) if self._turns.exists() else 0
         self._append(self._turns, stage)
+        self._append(self._file, json.dumps({"uuid": uuid, "calls": self.calls}))
+        self.taken.add(uuid)
         return before
 
     def save_totals(self) -> None:

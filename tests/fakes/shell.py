@@ -26,11 +26,13 @@ class Shell:
 
     def __init__(self, home: Path) -> None:
         self.home, self.data = home, home / "data"
+        self.variables: dict[str, str] = {}
         self.argv: tuple[str, ...] = (sys.executable, "-m", "orchestrator", "--data-dir", str(self.data))
 
     @property
     def _env(self) -> dict[str, str]:
-        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+        own = {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+        return {**own, **self.variables}
 
     async def __call__(self, *arguments: str, stdin: bytes = b"") -> Done:
         """Run a command of `orchestrator` to its end; the fork server starts it."""

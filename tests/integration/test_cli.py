@@ -41,6 +41,8 @@ async def daemon(orchestrator: Shell) -> AsyncIterator[InProcessDaemon]:
         (["frobnicate"], "No such command"),
         (["task"], "? `orchestrator --help`"),
         (["tasks", "--colour"], "orchestrator tasks --help"),
+        (["token", "crate", "p2"], "? `orchestrator token --help` shows"),
+        (["token", "create", "p2", "--scope", "root"], "; `orchestrator token create --help` shows"),
         (["show"], "TASK"),
         (["submit"], "standard input"),
         (["submit", "--file", "/nowhere"], "/nowhere cannot be read"),

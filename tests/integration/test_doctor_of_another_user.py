@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.commands.doctor import Level, daemon, data_folder
+from orchestrator.cli.commands.doctor import daemon
+from orchestrator.daemon.inspection.doctor_checks import Level, data_folder
 from orchestrator.server.client import Client, DaemonUnreachable
 from orchestrator.settings import Settings, load_settings
 

@@ -1,33 +1,16 @@
 """Drafts: everything about one can be changed until it is submitted, and each change is checked like a submission."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
 import pytest
-import pytest_asyncio
 
 from tests.acceptance.harness import DaemonHarness
-from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon, serving
-from tests.fakes.repositories import repository
+from tests.fakes.in_process_daemon import InProcessDaemon
 
 SECRET = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\n-----END RSA PRIVATE KEY-----\n"
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InProcessDaemon:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    repository(tmp_path / "repo")
-    return create_daemon(tmp_path / "data")
-
-
-@pytest_asyncio.fixture
-async def client(daemon: InProcessDaemon) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(daemon) as client:
-        yield client
-    daemon.store.close()
 
 
 async def drafted(client: httpx.AsyncClient, daemon: InProcessDaemon, **more: object) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-import pytest_asyncio
 
 from orchestrator import clock
 from orchestrator.cli.commands.streams import render_event
@@ -28,22 +27,6 @@ from tests.fakes.repositories import repository
 SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
 
 Json = dict[str, Any]
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InProcessDaemon:
-    for name in [name for name in os.environ if name.startswith("ORCHESTRATOR_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    repository(tmp_path / "repo")
-    return create_daemon(tmp_path / "data")
-
-
-@pytest_asyncio.fixture
-async def client(daemon: InProcessDaemon) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(daemon) as client:
-        yield client
-    daemon.store.close()
 
 
 async def submitted(client: httpx.AsyncClient, daemon: InProcessDaemon, **more: object) -> str:
@@ -127,6 +110,29 @@ async def test_an_event_describes_the_decision_in_camel_case_and_in_text(
     whole = (await everything(client, whole=True))[1]["data"]
     assert whole["change"]
     assert whole["event"]["at"]
+
+
+def snake_case_in(value: object) -> set[str]:
+    """Return the keys and paths of JSON that have an underscore."""
+    if isinstance(value, list):
+        return set().union(*map(snake_case_in, value))
+    if not isinstance(value, dict):
+        return set()
+    paths = {str(value["path"])} if "op" in value else set()
+    return {key for key in {*value, *paths} if "_" in key}.union(*map(snake_case_in, value.values()))
+
+
+async def test_all_of_an_event_is_in_camel_case_but_what_people_named(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    task = await submitted(client, daemon, checks={"my_check": "true"})
+    await client.post(f"/api/tasks/{task}/pause")
+    await client.patch(f"/api/tasks/{task}", json={"caps": {"usd": 2}})
+    streamed = [event["data"] for event in await everything(client, whole=True)]
+    entries = (await client.get(f"/api/tasks/{task}/journal")).json()["entries"]
+    assert [entry["change"] for entry in entries] == [event["change"] for event in streamed]
+    full = daemon.definitions.pipelines["full"]
+    assert snake_case_in([streamed, entries]) - {*full.stages, *full.budgets} == {"my_check", "unit_test"}
 
 
 async def test_a_follower_gets_everything_new_and_nothing_old(
@@ -362,37 +368,85 @@ async def test_streams_end_with_the_daemon_and_deliver_everything_first(daemon: 
     daemon.store.close()
 
 
+async def fill(daemon: InProcessDaemon, task: str, size: int) -> None:
+    """Have as many bytes of events decided."""
+    until = daemon.store.events.written + size
+    while daemon.store.events.written < until:
+        daemon.inbox.post(task, ForeignEditFound(at=clock.now(), kept_as="x" * 20_000))
+        await daemon.inbox.settled()
+
+
+async def cut_off(idle: socket.socket, client: httpx.AsyncClient, daemon: InProcessDaemon, task: str) -> list[Json]:
+    """Have things happen until a reader that takes nothing is cut off; return what another one received meanwhile."""
+    decided = daemon.store.events
+    await asyncio.to_thread(is_readable, idle)
+    began = decided.written
+    async with reading(client, "/api/events", **{"from": 0}) as attentive:
+        received = [await anext(attentive)]
+        while not is_closed(idle):
+            assert decided.written - began < 20 * MOST_UNSENT
+            await fill(daemon, task, MOST_UNSENT // 4)
+            while int(received[-1]["id"]) < decided.last:
+                received.append(await anext(attentive))
+    assert decided.written - began > MOST_UNSENT
+    return received
+
+
 async def test_a_reader_that_never_reads_is_cut_off_by_a_mebibyte_of_events_and_misses_nothing_afterwards(
     client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:
     task = await submitted(client, daemon)
     decided = daemon.store.events
-
-    async def happen(size: int) -> None:
-        until = decided.written + size
-        while decided.written < until:
-            daemon.inbox.post(task, ForeignEditFound(at=clock.now(), kept_as="x" * 20_000))
-            await daemon.inbox.settled()
-
     with socket.socket(socket.AF_UNIX) as idle:
         idle.connect(str(daemon.settings.socket))
         idle.sendall(b"GET /api/events?from=0&whole=true HTTP/1.1\r\nHost: orchestrator\r\n\r\n")
-        await asyncio.to_thread(is_readable, idle)
-        began = decided.written
-        async with reading(client, "/api/events", **{"from": 0}) as attentive:
-            received = [await anext(attentive)]
-            while not is_closed(idle):
-                assert decided.written - began < 20 * MOST_UNSENT
-                await happen(MOST_UNSENT // 4)
-                while int(received[-1]["id"]) < decided.last:
-                    received.append(await anext(attentive))
-        assert decided.written - began > MOST_UNSENT
+        received = await cut_off(idle, client, daemon, task)
         ids = [int(found) for found in re.findall(rb"(?m)^id: (\d+)$", await asyncio.to_thread(everything_in, idle))]
     assert [int(event["id"]) for event in received] == list(range(1, decided.last + 1))
     *whole, _ = ids[1:]  # the last one may have been cut
     assert whole == list(range(1, len(whole) + 1))
     rest = await everything(client, last_id=whole[-1])
     assert [int(event["id"]) for event in rest] == list(range(whole[-1] + 1, decided.last + 1))
+
+
+async def test_a_reader_over_tcp_that_never_reads_is_cut_off_too_and_misses_nothing_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("ORCHESTRATOR_LISTEN", "127.0.0.1:0")
+    repository(tmp_path / "repo")
+    daemon = create_daemon(tmp_path / "data")
+    async with serving(daemon) as client:
+        task = await submitted(client, daemon)
+        token = (await client.post("/api/tokens", json={"name": "idle", "scope": "view"})).json()["token"]
+        url = httpx.URL((await client.post("/api/links", json={})).json()["url"])
+        with socket.create_connection((url.host, url.port)) as idle:
+            head = f"Host: {url.host}:{url.port}\r\nAuthorization: Bearer {token}\r\n\r\n"
+            idle.sendall(f"GET /api/events?from=0&whole=true HTTP/1.1\r\n{head}".encode())
+            received = await cut_off(idle, client, daemon, task)
+            got = await asyncio.to_thread(everything_in, idle)
+        ids = [int(found) for found in re.findall(rb"(?m)^id: (\d+)$", got)]
+        assert [int(event["id"]) for event in received] == list(range(1, daemon.store.events.last + 1))
+        last = ids[-2] if len(ids) > 1 else 0  # the last one may have been cut
+        rest = await everything(client, last_id=last)
+        assert [int(event["id"]) for event in rest] == list(range(last + 1, daemon.store.events.last + 1))
+    daemon.store.close()
+
+
+async def test_a_stream_of_some_tasks_has_their_events_under_the_same_numbers(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    first, second, third = [await submitted(client, daemon, ticket=f"ABC-{number}") for number in range(3)]
+    for task in (first, second, third, second):
+        await client.post(f"/api/tasks/{task}/pause")
+        await client.post(f"/api/tasks/{task}/resume")
+    both = await everything(client, task=["ABC-0", third])
+    every = await everything(client)
+    assert both == [event for event in every if event["data"]["task"] in {first, third}]
+    assert {event["data"]["task"] for event in both} == {first, third}
+    rest = await everything(client, task=[third], last_id=both[-2]["id"])
+    assert rest == both[-1:] or not rest
+    assert (await client.get("/api/events", params={"task": "made-up"})).status_code == 404
 
 
 def is_readable(connection: socket.socket) -> bool:
@@ -435,10 +489,10 @@ async def test_no_secret_leaves_with_an_event(client: httpx.AsyncClient, daemon:
         events = await everything(client, path, whole=True)
         assert SECRET not in json.dumps(events)
         assert events[2]["data"]["text"].endswith("[REDACTED:aws_access_key]")
-        assert events[2]["data"]["event"]["kept_as"] == "[REDACTED:aws_access_key]"
+        assert events[2]["data"]["event"]["keptAs"] == "[REDACTED:aws_access_key]"
 
 
-@pytest.mark.parametrize("query", ["from=x", "from=99999999999999999999", "since=noon", "colour=blue"])
+@pytest.mark.parametrize("query", ["from=x", "from=99999999999999999999", "since=noon", "since=5", "colour=blue"])
 async def test_an_invalid_stream_request_is_refused(client: httpx.AsyncClient, query: str) -> None:
     assert (await client.get(f"/api/events?{query}")).status_code == 400
     assert (await client.get("/api/tasks/nobody/stream")).status_code == 404

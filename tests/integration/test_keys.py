@@ -1,12 +1,15 @@
 """Idempotency keys with concurrent requests."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
+from orchestrator.daemon.access.scopes import Scope
+from orchestrator.daemon.callers import Caller
 from orchestrator.daemon.task_factory import SubmissionRefused
-from orchestrator.server.idempotency import IdempotencyKeys
+from orchestrator.server.idempotency import CLEANED_EVERY, KEPT, IdempotencyKeys, key_of
 
 PATIENCE = 60.0
 
@@ -35,3 +38,36 @@ async def test_after_a_refusal_waiting_and_new_requests_create_one_task(tmp_path
     asyncio.get_running_loop().call_soon(may_refuse.set)
     made = await asyncio.wait_for(asyncio.gather(newcomer, waiter), PATIENCE)
     assert list(made) == ["task 1", "task 1"]
+
+
+def test_a_key_belongs_to_a_user_or_a_name_with_a_scope_and_to_no_process() -> None:
+    one = Caller(uid=1, pid=10, scope=Scope.OPERATE)
+    assert key_of(one, "api", "one") == key_of(Caller(uid=1, pid=11, scope=Scope.OPERATE), "api", "one")
+    others = (
+        Caller(uid=2, scope=Scope.OPERATE),
+        Caller(uid=1, scope=Scope.ADMIN),
+        Caller(uid=1, scope=Scope.OPERATE, attempt=1),
+        Caller(name="1", scope=Scope.OPERATE),
+    )
+    assert len({key_of(who, "api", "one") for who in (one, *others)}) == 5
+    assert len({key_of(one, use, "one") for use in ("api", "form", "mcp")}) == 3
+
+
+async def test_old_keys_are_forgotten_and_looked_for_once_an_hour(tmp_path: Path) -> None:
+    now = KEPT * 10
+    keys = IdempotencyKeys(tmp_path, lambda: now)
+
+    async def take() -> str:
+        return "done"
+
+    async def is_left_after_a_use() -> bool:
+        old = tmp_path / "old"
+        old.write_text("{}")
+        os.utime(old, (now - KEPT - 1, now - KEPT - 1))
+        await keys.once("key", b"ticket", take)
+        return old.exists()
+
+    assert not await is_left_after_a_use()
+    assert await is_left_after_a_use()
+    now += CLEANED_EVERY
+    assert not await is_left_after_a_use()

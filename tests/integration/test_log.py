@@ -97,6 +97,22 @@ def test_no_log_text_controls_a_terminal() -> None:
     assert stream.getvalue().count("\n") > 3
 
 
+def test_a_message_of_a_library_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, now = io.StringIO(), 600.0
+    monkeypatch.setattr("orchestrator.log.time.monotonic", lambda: now)
+    start_logging("info", "json", stream=stream)
+    for number in range(1000):
+        logging.getLogger("library.part").warning("Invalid request %d received.", number)
+        logging.getLogger("library.part").warning(f"Name {number} is unknown.")  # noqa: G004  # as some libraries do
+    logging.getLogger("library.part").error("A request failed.")
+    texts = [json.loads(line)["text"] for line in stream.getvalue().splitlines()]
+    assert [text for text in texts if "Invalid" in text] == [f"Invalid request {n} received." for n in range(20)]
+    assert (len(texts) < 600, len(set(texts)) > 500) == (True, True)
+    now += 60
+    logging.getLogger("library.part").warning("Invalid request %d received.", 1000)
+    assert "Invalid request 1000 received." in stream.getvalue()
+
+
 def test_messages_of_a_library_are_ordinary_lines() -> None:
     stream = io.StringIO()
     start_logging("info", "json", lambda text: text.replace("secret", "***"), stream)

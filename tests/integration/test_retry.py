@@ -1,40 +1,22 @@
 """`retry` of a failed task: a new task with the same ticket and options, over the real API."""
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from orchestrator import clock
 from orchestrator.core.events.agent_messages import AgentError, Recovery
 from orchestrator.core.events.events import AgentSaid
 from orchestrator.core.task.task import TaskStatus
-from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon, serving
-from tests.fakes.repositories import repository
+from tests.fakes.in_process_daemon import InProcessDaemon
 from tests.unit.pipelines.families.issues.test_batches_solution import solution
 
 TICKET = (
     "---\nkey: ABC-7\npriority: high\nlabels: [slow]\n---\n# Say hello\n\n## Type: bugfix\n\nSay hello to everybody.\n"
 )
 OPTIONS = ("pipeline", "priority", "repo", "baseBranch", "autonomy", "caps", "title")
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InProcessDaemon:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    repository(tmp_path / "repo")
-    return create_daemon(tmp_path / "data")
-
-
-@pytest_asyncio.fixture
-async def client(daemon: InProcessDaemon) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(daemon) as client:
-        yield client
-    daemon.store.close()
 
 
 async def failed(client: httpx.AsyncClient, daemon: InProcessDaemon, **more: object) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def test_the_default_file_documents_exactly_the_existing_keys() -> None:
 
 
 def test_the_default_file_states_the_defaults() -> None:
-    assert load_settings(DEFAULTS) == load_settings()
+    assert load_settings(DEFAULTS).model_dump() == load_settings().model_dump()
 
 
 def test_later_layers_override_key_by_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,10 +31,14 @@ TOP_LEVEL = {
     "tests",
 }
 
-SEES_THE_ENVIRONMENT = frozenset(
-    {"orchestrator.settings", "orchestrator.workspaces.git", "orchestrator.processes.runs"}
-)
-"""The settings read it; the other two only pass it on to processes that they start."""
+SEES_THE_ENVIRONMENT = frozenset({
+    "orchestrator.settings",
+    "orchestrator.workspaces.git",
+    "orchestrator.processes.runs",
+    "orchestrator.agents.tools.server",
+})  # fmt: skip
+"""The settings read it; two only pass it on to processes that they start; the last is a program that an agent starts,
+and learns there whose it is."""
 
 MOST_MODULES = 15
 

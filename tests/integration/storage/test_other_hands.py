@@ -69,6 +69,21 @@ def test_a_state_edited_while_the_daemon_runs_is_set_aside_and_restored(store: F
     assert opened_again(store) == LoadedTask(task=task)
 
 
+def test_a_task_is_read_once_until_anybody_writes_its_files(store: FolderStore) -> None:
+    task = history(store)[-1]
+    first = store.load(task.id)
+    assert store.load(task.id) is first
+    later = decided(store, task, title="another")
+    assert store.load(task.id).task == later
+    before = state_of(store).stat()
+    state_of(store).write_bytes(state_of(store).read_bytes().replace(b"main", b"evil"))
+    os.utime(state_of(store), ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert "/base_branch" in store.load(task.id).changed
+    store.delete(task.id)
+    with pytest.raises(StoreError):
+        store.load(task.id)
+
+
 def test_telemetry_does_not_replace_a_state_that_was_edited_while_the_daemon_runs(store: FolderStore) -> None:
     task = history(store)[-1]
     edited = state_of(store).read_bytes().replace(b"main", b"evil")

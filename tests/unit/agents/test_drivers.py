@@ -1,5 +1,7 @@
 """Launches of agents and the lines sent to them, as values."""
 
+import json
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +24,7 @@ from orchestrator.agents.drivers import (
 )
 from orchestrator.agents.user_request_parser import DEEPEST_INPUT, asking_of_request
 from orchestrator.core.events.agent_events import Asked
+from orchestrator.core.events.agent_messages import AgentTool
 from orchestrator.core.task.user_requests import (
     DECIDE_YOURSELF,
     RequestDraft,
@@ -182,6 +185,18 @@ def test_a_role_that_names_mcp_servers_gets_their_configuration() -> None:
     assert any(flag.startswith("--allowedTools=Read,mcp__cks__search,") for flag in argv)
     for launched in (claude().launch(needing), driver.launch(order(tools=tools))):
         assert not [flag for flag in launched.argv if flag.startswith("--mcp-config")]
+
+
+def test_a_role_with_the_daemons_own_tools_gets_their_server_last_and_may_use_them() -> None:
+    driver = replace(claude(), mcp_config=Path("/etc/mcp.json"))
+    wanting = replace(order(), mcp_servers=("cks",), own_tools=(AgentTool.ASK_USER, AgentTool.STEP))
+    argv = driver.launch(wanting).argv
+    first, own = (flag.partition("=")[2] for flag in argv if flag.startswith("--mcp-config="))
+    assert first == "/etc/mcp.json", "of two servers of one name the CLI takes the later one"
+    server = json.loads(own)["mcpServers"]["orchestrator"]
+    assert (server["command"], server["args"][0], server["args"][-2:]) == (sys.executable, "-I", ["ask_user", "step"])
+    allowed = next(flag for flag in argv if flag.startswith("--allowedTools="))
+    assert allowed.endswith(",mcp__orchestrator__ask_user,mcp__orchestrator__step")
 
 
 def test_every_tool_is_named_once_without_its_pattern() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.agents.markers import LARGEST_MESSAGE, Markers
+from orchestrator.agents.markers import LARGEST_MESSAGE, Markers, outside_messages
 from orchestrator.agents.messages import LARGEST_FIELD, MOST_DOCUMENTS, MOST_OPTIONS
 from orchestrator.core.events.agent_messages import (
     AgentError,
@@ -407,3 +407,10 @@ def test_a_message_that_provokes_backtracking_is_read_at_once(filling: str) -> N
     before = time.thread_time()
     Markers().push(f"[USER_QUESTION_JSON]\n{filling}\n[/USER_QUESTION_JSON]\n=== PHASE 1 COMPLETE ===\n{filling}\n")
     assert time.thread_time() - before < 2
+
+
+def test_what_is_outside_of_messages_is_left_without_their_markers() -> None:
+    asked = '[USER_QUESTION_JSON]\n{"question": "Which?"}\n[/USER_QUESTION_JSON]'
+    done = "=== PHASE 2 COMPLETE ===\nDocuments created:\n- design.md"
+    assert outside_messages(f"before\n{asked}\nbetween\n{done}\nafter\n[/ERROR]") == ("before", "between", "after")
+    assert outside_messages("```\n[ERROR]\n```") == ("```", "[ERROR]", "```")

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from orchestrator.core.events.agent_messages import AgentTool
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.formats.table import DefinitionError
 from orchestrator.pipelines.definitions import parse_role
@@ -66,6 +67,16 @@ def test_a_role_has_the_network_unless_it_says_false() -> None:
 def test_a_role_may_write_to_its_worktree_unless_it_is_read_only() -> None:
     for said, only_reads in (("", False), ("readOnly: true", True), ("readOnly: false", False)):
         assert parse_role(WORKER.replace("color: blue", said), "worker.md").read_only is only_reads
+
+
+def test_a_role_names_the_daemons_own_tools_that_it_wants() -> None:
+    text = WORKER.replace("color: blue", "orchestratorTools: ask_user, step, ask_user")
+    assert parse_role(text, "worker.md").orchestrator_tools == (AgentTool.ASK_USER, AgentTool.STEP)
+    assert (
+        "unknown tool 'asc_user'; did you mean 'ask_user'?" in problems_of(text.replace(": ask_user", ": asc_user"))[0]
+    )
+    taken = text.replace("mcpServers: cks, chain", "mcpServers: orchestrator")
+    assert "'orchestrator' is the name of the server of orchestratorTools" in problems_of(taken)[0]
 
 
 def test_windows_line_ends_and_a_byte_order_mark_change_nothing() -> None:
