@@ -181,10 +181,13 @@ def next_turn(pipeline: Pipeline, task: Task, at: datetime) -> Task:
 
 
 def deadline(task: Task, at: datetime) -> datetime:
-    """Return when a turn that begins or continues now is out of time: by its own limit, or by the task's hours."""
+    """Return when a turn that begins or continues now is out of time: by its own limit, or by the task's hours.
+
+    A millisecond is added to the hours that are left, which are rounded to one: the cap is surely reached by then.
+    """
     left = seconds_left(task.spending.whole, task.policy.caps)
-    allowed = task.policy.turn_timeout if left is None else min(task.policy.turn_timeout, left)
-    return at + timedelta(milliseconds=int(1000 * allowed))
+    allowed = task.policy.turn_timeout if left is None else min(task.policy.turn_timeout, left + 0.001)
+    return at + timedelta(milliseconds=round(1000 * allowed))
 
 
 def cap_reached(task: Task) -> str | None:

@@ -4,8 +4,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from orchestrator.core.decide import machine
+from orchestrator.core.decide import lifecycle, machine
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.schedule.admission import (
     Capacity,
@@ -213,6 +215,14 @@ def test_a_turn_that_does_not_end_when_its_cap_is_reached_is_interrupted() -> No
     play = Playbook(at_work(caps=Caps(hours=0.5))) >> later(1800) >> alarm << "end turn 1 of 1" << "wake in 60 s"
     play = play >> later(60) >> alarm << "interrupt agents/1"
     assert play.task.failures.entries[0].summary == "it did not end its turn when it was told to"
+
+
+@given(spent=st.floats(0, 3), hours=st.floats(0.0006, 2))
+def test_a_turn_that_works_until_its_deadline_has_used_up_its_hours(spent: float, hours: float) -> None:
+    task = at_work(caps=Caps(hours=hours), turn_timeout=9000)
+    task = replace(task, spending=TaskSpending(by_day={"2026-11-20": Spending(seconds=spent)}))
+    worked = (lifecycle.deadline(task, task.updated_at) - task.updated_at).total_seconds()
+    assert reached_cap(Spending(seconds=spent + worked), task.policy.caps) is not None
 
 
 @pytest.mark.parametrize(("hours", "wake"), [(2.0, "wake in 3600 s"), (0.25, "wake in 300 s")])
