@@ -45,7 +45,7 @@ from orchestrator.workspaces.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """The parts of a daemon that bootstrap.py starts, feeds and stops.
+    """The parts of a daemon that bootstrap starts, feeds and stops.
 
     `loops` run by their names as long as the daemon does, beside the supervisor's; one that ends is a fault.
     """
