@@ -29,7 +29,9 @@ daemon/         executing commands; services/ has the use cases that every inter
                 history/ what one task did, reporting/ and inspection/ what an operator reads about the whole
 server/         the HTTP API; web/ has the pages, mcp/ the tools of assistants
 cli/            the command line
-wiring.py builds all of it; bootstrap.py is the life of the process around it.
+
+wiring/         builds all of it, once
+bootstrap.py    the life of the process around it
 
 Read core/task/task.py, core/events/events.py, core/decide/machine.py, supervisor/supervisor.py and daemon/executor.py,
 in this order. `orchestrator help internals` follows three things through the code.

@@ -1,4 +1,4 @@
-"""The daemon's process, around the parts that wiring.py builds.
+"""The daemon's process, around the parts that wiring/ builds.
 
     start      open the data folder, load every live task, reissue whatever commands are outstanding
     serve      process requests and events until a signal arrives; reload settings and definitions when they change
@@ -24,7 +24,7 @@ from orchestrator.core.schedule.admission import waiting_queue
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import Task
-from orchestrator.daemon.monitors import LOGIN_UNKNOWN, share_login
+from orchestrator.daemon.monitors import LOGIN_UNKNOWN
 from orchestrator.daemon.startup import catch_up_ended, load_tasks
 from orchestrator.daemon.watch import Watch
 from orchestrator.errors import OrchestratorError
@@ -32,16 +32,11 @@ from orchestrator.log import start_logging
 from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
-from orchestrator.settings import (
-    Settings,
-    SettingsError,
-    config_folders,
-    environment,
-    is_writable,
-    keep_programs,
-)
+from orchestrator.settings.environment import config_folders, environment
+from orchestrator.settings.loading import SettingsError, is_writable, keep_programs
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.store import FolderStore
-from orchestrator.wiring import Daemon, build_daemon
+from orchestrator.wiring.daemon import Daemon, build_daemon
 from orchestrator.workspaces.git import end_all
 
 log = structlog.get_logger()
@@ -124,15 +119,8 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
         daemon.timers.ring_every(
             "status", REPORT_STATUS_SECONDS, lambda: notify_systemd(manager, STATUS + _status(daemon))
         )
-    loops = {
-        "supervisor": daemon.supervisor.run(),
-        "watch": watch.run(),
-        "stalls": daemon.stalls.run(),
-        "agents": daemon.agents.run(),
-        "callbacks": daemon.outbox.run(),
-        "shared login": share_login(lambda: daemon.launching().login),
-    }
-    own = [_named(name, work) for name, work in loops.items()]
+    loops = {"supervisor": daemon.supervisor.run, "watch": watch.run, **daemon.loops}
+    own = [_named(name, run()) for name, run in loops.items()]
     parts = [*own, _named("api", server.serve())]
     summaries = _named("summaries", catch_up_ended(daemon.store, derived, behind))
     try:

@@ -8,7 +8,7 @@ from enum import Enum
 
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.settings import environment
+from orchestrator.settings.environment import environment
 
 _LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
 """Variables that name the locale of messages, the first one that is set and not empty."""

@@ -24,7 +24,7 @@ from orchestrator.integrations.tickets.text.plain_text import from_text
 from orchestrator.pipelines.definitions import parse_role
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from orchestrator.pipelines.schemas import pipeline_schema
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from tests.documents import DOCUMENTS, LINK, SPAN, block_with, blocks, text_of
 
 LEADS = (("orchestrator",), (".venv/bin/orchestrator",), ("sudo", "-iu", "orchestrator", "orchestrator"))
