@@ -34,7 +34,8 @@ from orchestrator.log import start_logging
 from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
-from orchestrator.settings import Settings, environment
+from orchestrator.settings.environment import environment
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.store import FolderStore
 from orchestrator.wiring.daemon import Daemon, build_daemon
 from orchestrator.workspaces.git import end_all

@@ -9,7 +9,9 @@ import structlog
 
 from orchestrator import clock
 from orchestrator.daemon.watchdog.service_manager import READY, STATUS, ServiceManager
-from orchestrator.settings import Settings, SettingsError, config_folders, is_writable, keep_programs
+from orchestrator.settings.environment import config_folders
+from orchestrator.settings.loading import SettingsError, is_writable, keep_programs
+from orchestrator.settings.settings import Settings
 from orchestrator.wiring.daemon import Daemon
 
 log = structlog.get_logger()

@@ -14,7 +14,8 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.client import Client, DaemonUnreachable
 from orchestrator.server.schemas.base import View
-from orchestrator.settings import Places, Settings, SettingsError, load_places, load_settings
+from orchestrator.settings.loading import Places, SettingsError, load_places, load_settings
+from orchestrator.settings.settings import Settings
 
 T = TypeVar("T")
 V = TypeVar("V", bound=View)

@@ -32,7 +32,8 @@ from orchestrator.processes.sandbox.bubblewrap import (
     wrap,
 )
 from orchestrator.processes.sandbox.mounts import Access, Rules, mounts_of, rules
-from orchestrator.settings import Settings, config_folders
+from orchestrator.settings.environment import config_folders
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.task_files import AGENTS, CLI_STATE, TaskFiles
 from orchestrator.storage.vault import FILE as VAULT_FILE
 

@@ -15,8 +15,8 @@ from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.daemon.isolation import Isolation
 from orchestrator.pipelines.role import Role, Tier, model_of
 from orchestrator.processes.spec import Limits
-from orchestrator.settings import Settings
-from orchestrator.settings_sections import GraceSettings
+from orchestrator.settings.sections.agent import GraceSettings
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.task_files import CLI_STATE, TaskFiles
 from orchestrator.workspaces.evaluation.judge import Judge
 

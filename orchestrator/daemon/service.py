@@ -33,7 +33,7 @@ from orchestrator.daemon.task_factory import TaskFactory
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.definitions import Definitions
 from orchestrator.processes.spec import Usage
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.inbox import Inbox

@@ -40,7 +40,7 @@ from orchestrator.integrations.tickets.text.title import title_of
 from orchestrator.pipelines.accepted import CHANGED_PIPELINE_FILE, PIPELINE_FILE, accepted_pipeline, digest_of
 from orchestrator.pipelines.given_files import read_given, write_given
 from orchestrator.redaction.rules import Redactor
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.quarantine import quarantine
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.documents import TreeFiles

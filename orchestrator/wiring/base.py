@@ -11,7 +11,7 @@ from orchestrator.core.task.task import Task
 from orchestrator.pipelines.accepted import accepted_pipeline
 from orchestrator.pipelines.definitions import DefinitionRegistry
 from orchestrator.redaction.rules import Redactor
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.task_files import TaskFiles

@@ -22,12 +22,14 @@ from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
 from orchestrator.daemon.startup import discard_secrets
 from orchestrator.daemon.timers import Timers
+from orchestrator.integrations.callbacks.outbox import Outbox
 from orchestrator.integrations.publishing.targets import PublishTargets
 from orchestrator.integrations.tickets.trackers import trackers_of
 from orchestrator.pipelines.definitions import DefinitionRegistry
 from orchestrator.processes.runs import Runs
 from orchestrator.redaction.rules import Redactor
-from orchestrator.settings import Settings, credentials_folder
+from orchestrator.settings.environment import credentials_folder
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.vault import Vault
@@ -123,13 +125,19 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         resources=_resource_monitor(base, supervisor),
         service=_service(base, supervisor, checkpoints, targets, running),
         launching=lambda: running.launching,
-        loops={
-            "stalls": _stall_detector(base, supervisor).run,
-            "agents": _agent_monitor(base, supervisor, running).run,
-            "callbacks": outbox.run,
-            "shared login": partial(share_login, lambda: running.launching.login),
-        },
+        loops=_loops(base, supervisor, running, outbox),
     )
+
+
+def _loops(
+    base: Base, supervisor: Supervisor, running: RunExecutor, outbox: Outbox
+) -> dict[str, Callable[[], Coroutine[object, object, None]]]:
+    return {
+        "stalls": _stall_detector(base, supervisor).run,
+        "agents": _agent_monitor(base, supervisor, running).run,
+        "callbacks": outbox.run,
+        "shared login": partial(share_login, lambda: running.launching.login),
+    }
 
 
 def _service(

@@ -16,7 +16,8 @@ from orchestrator.daemon.task_factory import TaskFactory
 from orchestrator.errors import OrchestratorError
 from orchestrator.pipelines.definitions import DefinitionRegistry
 from orchestrator.pipelines.role import Tier, model_of
-from orchestrator.settings import Settings, environment, environment_with_secrets
+from orchestrator.settings.environment import environment, environment_with_secrets
+from orchestrator.settings.settings import Settings
 from orchestrator.wiring.base import QUARANTINE, Base
 from orchestrator.workspaces.evaluation.judge import Judge
 

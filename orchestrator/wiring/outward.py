@@ -9,7 +9,8 @@ from orchestrator.integrations.publishing.outbound import Outbound
 from orchestrator.integrations.publishing.publisher import Publisher
 from orchestrator.integrations.publishing.targets import PublishTargets
 from orchestrator.integrations.tickets.trackers import trackers_of
-from orchestrator.settings import Settings, environment, environment_with_secrets
+from orchestrator.settings.environment import environment, environment_with_secrets
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.wiring.base import QUARANTINE, Base
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.daemon.isolation import usable_program
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from tests.acceptance.harness import SOURCES, DaemonHarness
 
 WITHOUT_INOTIFY = (

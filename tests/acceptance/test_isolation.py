@@ -13,7 +13,7 @@ import pytest
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.pipelines.bundled import Kind, bundled
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from tests.acceptance.harness import SOURCES, DaemonHarness, Json, refused, state_of
 from tests.fakes.repositories import commit
 

@@ -10,7 +10,7 @@ from orchestrator.agents.claude_folder import LOGIN
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.processes.sandbox.bubblewrap import probe_offline
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from tests.acceptance.claude_harness import ClaudeHarness
 from tests.acceptance.claude_roles import Roles, bash, running_first
 from tests.acceptance.harness import ISOLATION, refused, toml

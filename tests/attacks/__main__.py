@@ -20,7 +20,7 @@ from rich.table import Table
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.server.client import RequestRefused
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from tests.acceptance.harness import line_count
 from tests.attacks.hostile import ATTEMPTS
 from tests.attacks.stage import (

@@ -21,7 +21,7 @@ import httpx
 import psutil
 
 from orchestrator.pipelines.bundled import Kind, bundled
-from orchestrator.settings import environment
+from orchestrator.settings.environment import environment
 from tests.fakes.repositories import commit, git
 
 Row = tuple[str, str, str]

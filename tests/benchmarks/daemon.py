@@ -22,7 +22,7 @@ from orchestrator.core.events.events import TaskSubmitted
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.reporting.summary import SUMMARY_FILE
 from orchestrator.formats.files import sealed, unsealed
-from orchestrator.settings import environment
+from orchestrator.settings.environment import environment
 from orchestrator.storage.journal import seal_key
 from orchestrator.storage.state_file import BELOW
 from orchestrator.storage.store import FolderStore

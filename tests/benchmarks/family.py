@@ -29,7 +29,7 @@ from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from orchestrator.server.schemas.task_input import TaskFilter
-from orchestrator.settings import environment
+from orchestrator.settings.environment import environment
 from orchestrator.storage.store import FolderStore
 from tests.acceptance.harness import DaemonHarness
 from tests.documents import ROOT

@@ -53,7 +53,7 @@ from orchestrator.processes.process_stats import tree_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import Limits
 from orchestrator.redaction.rules import Redactor, parse_rules
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups

@@ -6,7 +6,7 @@ import structlog
 
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan
 from tests.fakes.tasks import full_pipeline
 

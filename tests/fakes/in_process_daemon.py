@@ -27,7 +27,8 @@ from orchestrator.pipelines.definitions import Definitions, load_definitions
 from orchestrator.redaction.rules import Redactor, parse_rules
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
-from orchestrator.settings import Settings, load_settings
+from orchestrator.settings.loading import load_settings
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.vault import Vault

@@ -18,7 +18,7 @@ from orchestrator.server.access import rates
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import SocketRefused, make_server
 from orchestrator.server.web import live
-from orchestrator.settings import SettingsError, load_settings
+from orchestrator.settings.loading import SettingsError, load_settings
 from tests.fakes.in_process_daemon import PATIENCE, InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import repository
 from tests.fakes.shell import Shell

@@ -13,7 +13,8 @@ import pytest
 from orchestrator.cli.commands.doctor import daemon
 from orchestrator.daemon.inspection.doctor_checks import Level, data_folder
 from orchestrator.server.client import Client, DaemonUnreachable
-from orchestrator.settings import Settings, load_settings
+from orchestrator.settings.loading import load_settings
+from orchestrator.settings.settings import Settings
 
 THEIR_UID, MY_UID = 12345, 65534
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")

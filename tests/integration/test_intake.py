@@ -33,7 +33,7 @@ from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.pipelines.definition_files import Folders
 from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.redaction.rules import Redactor, parse_rules
-from orchestrator.settings import load_settings
+from orchestrator.settings.loading import load_settings
 from orchestrator.storage.journal import lines
 from orchestrator.storage.state_document import from_document, to_document
 from orchestrator.storage.store import FolderStore

@@ -309,9 +309,8 @@ def test_the_bridge_answers_each_line_even_without_a_daemon(tmp_path: Path) -> N
 
 
 def test_nobody_pays_for_the_sdk_before_the_first_message() -> None:
-    code = (
-        "import sys, orchestrator.wiring.daemon, orchestrator.server.app, orchestrator.cli.app; sys.exit('mcp' in sys.modules)"
-    )
+    modules = "orchestrator.wiring.daemon, orchestrator.server.app, orchestrator.cli.app"
+    code = f"import sys, {modules}; sys.exit('mcp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.daemon.startup import load_tasks
 from orchestrator.formats.codec import Json
-from orchestrator.settings import load_settings
+from orchestrator.settings.loading import load_settings
 from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon
 from tests.fakes.seeded_folder import Seeded, Size, seed
 

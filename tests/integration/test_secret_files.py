@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.formats.secret_files import LONGEST, read_secrets
-from orchestrator.settings import SettingsError, environment_with_secrets, load_settings
+from orchestrator.settings.environment import environment_with_secrets
+from orchestrator.settings.loading import SettingsError, load_settings
 from tests.acceptance.harness import DaemonHarness, Json
 
 

@@ -10,7 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
-from orchestrator.settings import Settings, SettingsError, load_settings
+from orchestrator.settings.loading import SettingsError, load_settings
+from orchestrator.settings.settings import Settings
 
 DEFAULTS = Path("config/orchestrator.toml")
 

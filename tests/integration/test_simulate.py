@@ -17,7 +17,7 @@ from orchestrator.core.schedule.pressure import Floors
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.task import Task
 from orchestrator.pipelines.pipeline_file import parse_pipeline
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from orchestrator.supervisor.simulation.metrics import SimulationReport
 from orchestrator.supervisor.simulation.probabilities import Probabilities
 from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan

@@ -32,12 +32,14 @@ TOP_LEVEL = {
 }
 
 SEES_THE_ENVIRONMENT = frozenset({
-    "orchestrator.settings",
+    "orchestrator.settings.environment",
+    "orchestrator.settings.loading",
+    "orchestrator.settings.settings",
     "orchestrator.workspaces.git",
     "orchestrator.processes.runs",
     "orchestrator.agents.tools.server",
 })  # fmt: skip
-"""The settings read it; two only pass it on to processes that they start; the last is a program that an agent starts,
+"""The settings read it; two more pass it on to processes that they start; the last is a program that an agent starts,
 and learns there whose it is."""
 
 MOST_MODULES = 15

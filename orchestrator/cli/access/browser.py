@@ -16,7 +16,7 @@ from orchestrator.cli.output import console, note, print_json
 from orchestrator.daemon.access.scopes import Scope
 from orchestrator.server.access.client import AccessClient
 from orchestrator.server.schemas.tokens import LinkBody
-from orchestrator.settings import environment
+from orchestrator.settings.environment import environment
 
 PAGE = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={}"><title>orchestrator</title>'
 

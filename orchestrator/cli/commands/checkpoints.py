@@ -19,7 +19,7 @@ from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.server.client import DaemonUnreachable
 from orchestrator.server.schemas.base import compose_view
 from orchestrator.server.schemas.checkpoints import CheckpointView, RecoveredView, RestoreBody, SavedWorkView
-from orchestrator.settings import SettingsError
+from orchestrator.settings.loading import SettingsError
 from orchestrator.storage.store import FolderStore
 
 HEADINGS = ("NUMBER", "WHEN", "WHY", "STAGE", "STEP", "WORK", "")

@@ -26,7 +26,8 @@ from orchestrator.pipelines.pipeline_rules import check_roles
 from orchestrator.pipelines.schemas import pipeline_schema, role_schema, state_schema
 from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
-from orchestrator.settings import Settings, SettingsError, load_settings
+from orchestrator.settings.loading import SettingsError, load_settings
+from orchestrator.settings.settings import Settings
 
 SETTINGS_FILE = "orchestrator.toml"
 

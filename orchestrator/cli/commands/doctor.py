@@ -20,7 +20,9 @@ from orchestrator.daemon.inspection.doctor_checks import (
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import owned_by_another
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
-from orchestrator.settings import Settings, SettingsError, environment_with_secrets
+from orchestrator.settings.environment import environment_with_secrets
+from orchestrator.settings.loading import SettingsError
+from orchestrator.settings.settings import Settings
 
 MARKS = {
     Level.OK: Text("✓", style="green"),

@@ -14,7 +14,7 @@ from rich.markdown import Markdown
 from orchestrator.cli.context import Json, UnknownName
 from orchestrator.cli.output import console, note, print_json, table
 from orchestrator.formats.table import nearest
-from orchestrator.settings import environment
+from orchestrator.settings.environment import environment
 
 WIDEST = 120
 """Columns of the terminal that a page takes at most."""

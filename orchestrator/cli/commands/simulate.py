@@ -15,7 +15,7 @@ from orchestrator.formats.table import nearest
 from orchestrator.log import start_logging
 from orchestrator.pipelines.definitions import Definitions, load_definitions
 from orchestrator.pipelines.pipeline_rules import descendants
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from orchestrator.supervisor.simulation.metrics import SimulationReport, Violation
 from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan
 
@@ -31,6 +31,7 @@ WAITED_FOR = {
     "rate_limit": "a usage limit",
     "service": "the model's service",
     "budget": "a higher budget",
+    "window": "its run window",
     "pressure": "free resources",
     "children": "the end of its children",
 }

@@ -27,7 +27,8 @@ from orchestrator.pipelines.definitions import load_definitions
 from orchestrator.pipelines.families.tickets.standalone_state import InitialState
 from orchestrator.pipelines.operation_parser import failure_of, step_of, transition_of
 from orchestrator.server.client import Client
-from orchestrator.settings import environment, load_settings
+from orchestrator.settings.environment import environment
+from orchestrator.settings.loading import load_settings
 from orchestrator.storage.records import StoreInUse
 
 LARGEST_DOCUMENT = 1024 * 1024

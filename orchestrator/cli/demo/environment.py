@@ -19,7 +19,8 @@ from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.server.client import Client, DaemonUnreachable
 from orchestrator.server.schemas.task_input import TaskFilter
 from orchestrator.server.schemas.tasks import TaskView
-from orchestrator.settings import PREFIX, environment
+from orchestrator.settings.environment import environment
+from orchestrator.settings.settings import PREFIX
 
 QUESTION = {
     "question": "What should happen to letters other than a to z, such as é?",

@@ -12,7 +12,7 @@ from orchestrator.agents.claude_folder import OUR_PLUGIN, SKILLS, users_folder
 from orchestrator.cli.context import Json, UsageError
 from orchestrator.cli.output import console, line, note, print_json
 from orchestrator.cli.plugin.installer import Outcome, install, uninstall
-from orchestrator.settings import environment
+from orchestrator.settings.environment import environment
 
 OF_USER, OF_PROJECT = f"{SKILLS}/{OUR_PLUGIN}", f".claude/{SKILLS}/{OUR_PLUGIN}"
 """Where Claude Code finds plugins by itself, below the user's folder of it and below a project's."""

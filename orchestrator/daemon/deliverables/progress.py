@@ -12,7 +12,7 @@ from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.formats.table import DefinitionError
 from orchestrator.pipelines.accepted import accepted_pipeline
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.documents import is_match
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from orchestrator.formats.table import DefinitionError, Problem
 from orchestrator.pipelines.definition_files import Folders
 from orchestrator.pipelines.definitions import load_definitions
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 
 MOST_PROBLEMS = 200
 

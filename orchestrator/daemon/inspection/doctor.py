@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 import structlog
 
 from orchestrator.daemon.inspection.doctor_checks import DoctorFinding, Level, check_machine
-from orchestrator.settings import Settings, environment_with_secrets
+from orchestrator.settings.environment import environment_with_secrets
+from orchestrator.settings.settings import Settings
 
 log = structlog.get_logger()
 

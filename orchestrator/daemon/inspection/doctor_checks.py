@@ -27,7 +27,7 @@ from orchestrator.agents.installation import (
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.formats.files import owned_by_another
 from orchestrator.formats.units import size
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from orchestrator.workspaces.git import Git
 
 OLDEST_GIT = (2, 34)

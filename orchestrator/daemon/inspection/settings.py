@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ByteSize
 
-from orchestrator.settings import Settings, config_folders
-from orchestrator.settings_layers import layer_that_sets
+from orchestrator.settings.environment import config_folders
+from orchestrator.settings.layers import layer_that_sets
+from orchestrator.settings.settings import Settings
 
 MASK = "••••"
 DEFAULT = "default"

@@ -12,7 +12,8 @@ from orchestrator.core.task.task import Task
 from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.integrations.callbacks.destinations import INSTRUCTIONS, TOKEN, Destination, Destinations
 from orchestrator.integrations.callbacks.outbox import FOLDER, Outbox, OutboxParts
-from orchestrator.settings import Settings, environment_with_secrets
+from orchestrator.settings.environment import environment_with_secrets
+from orchestrator.settings.settings import Settings
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.evaluation.tree import Tree

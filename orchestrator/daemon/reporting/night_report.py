@@ -16,7 +16,7 @@ from orchestrator.daemon.reporting.histories import Histories, Records, TaskOutc
 from orchestrator.daemon.reporting.history import Charge, Incident, IncidentKind, spent_in
 from orchestrator.daemon.services.limits import LimitService
 from orchestrator.formats.codec import stamp, time_of
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 
 USUAL_SPAN = timedelta(hours=24)
 """What a report covers unless a time is given."""

@@ -16,7 +16,7 @@ from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.pipelines.definitions import Definitions
 from orchestrator.processes.process_stats import own_group
 from orchestrator.processes.spec import Usage
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from orchestrator.supervisor.supervisor import Supervisor
 
 

@@ -13,7 +13,7 @@ from orchestrator.integrations.errors import RemoteError
 from orchestrator.integrations.forges.open_forge import Host, open_forge
 from orchestrator.integrations.forges.remote import ForgeKind, UnknownForge, remote_of, without_login
 from orchestrator.integrations.tickets.trackers import Trackers
-from orchestrator.settings_sections import ForgeSettings
+from orchestrator.settings.sections.forge import ForgeSettings
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.git import Git
 

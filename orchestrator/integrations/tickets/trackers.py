@@ -18,7 +18,8 @@ from orchestrator.integrations.tickets.text.plain_text import from_text
 from orchestrator.integrations.tickets.text.reference import Reference, TicketQuery, parse_reference
 from orchestrator.integrations.tickets.text.template import parse_template
 from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement, Tracker
-from orchestrator.settings import Settings, environment_with_secrets
+from orchestrator.settings.environment import environment_with_secrets
+from orchestrator.settings.settings import Settings
 
 
 class Trackers:

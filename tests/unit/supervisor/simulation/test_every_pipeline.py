@@ -12,7 +12,7 @@ from orchestrator.core.schedule.pressure import Floors
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from orchestrator.pipelines.pipeline_rules import descendants
-from orchestrator.settings import Settings
+from orchestrator.settings.settings import Settings
 from orchestrator.supervisor.simulation.metrics import SimulationReport
 from orchestrator.supervisor.simulation.probabilities import Probabilities
 from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan

@@ -1,0 +1,1 @@
+"""What can be set, where each value comes from, and the environment."""
