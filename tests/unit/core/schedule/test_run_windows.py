@@ -160,7 +160,7 @@ def test_a_window_is_open_as_long_as_clocks_say_or_as_much_more_or_less_as_they_
     window: RunWindow, day: date
 ) -> None:
     found = window.opening(day)
-    start, end = datetime.combine(day, window.opens), datetime.combine(day, window.closes)  # noqa: DTZ001 - clocks
+    start, end = datetime.combine(day, window.opens), datetime.combine(day, window.closes)
     said = end - start if window.opens < window.closes else end - start + timedelta(days=1)
     if day.weekday() not in window.days:
         assert found is None
