@@ -25,6 +25,7 @@ _LONGEST_SHIFT = timedelta(hours=3)
 """More than clocks are changed anywhere."""
 _LONGEST_LINE = 200
 _PART = re.compile(r"(\*|[a-z]{3}|[0-7])(?:-([a-z]{3}|[0-7]))?(?:/([1-9]))?", re.ASCII)
+_MOMENT = timedelta(microseconds=1)
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -37,7 +38,22 @@ class Recurrence:
 
     def next_after(self, at: datetime) -> datetime | None:
         """Return the next time after another one, in UTC; None if there is none."""
-        shown = at.astimezone(self.zone).replace(tzinfo=UTC, fold=0) - _LONGEST_SHIFT
+        shown = at.astimezone(self.zone).replace(tzinfo=UTC, fold=0)
+        direct = self._next(shown + _MOMENT)
+        if direct is None:
+            return None
+        moment = direct.replace(tzinfo=self.zone).astimezone(UTC)
+        if not (self._changes_near(at) or self._changes_near(moment)):
+            return moment
+        return self._next_near_change(at, shown - _LONGEST_SHIFT)
+
+    def _changes_near(self, at: datetime) -> bool:
+        """Return whether clocks are changed within some hours."""
+        near = (at - 2 * _LONGEST_SHIFT, at, at + 2 * _LONGEST_SHIFT)
+        return len({one.astimezone(self.zone).utcoffset() for one in near}) > 1
+
+    def _next_near_change(self, at: datetime, shown: datetime) -> datetime | None:
+        """Return the next time where clocks go forward or back, so that the order of times may differ from theirs."""
         found: datetime | None = None
         latest: datetime | None = None
         while (clock := self._next(shown)) is not None and (latest is None or clock <= latest):

@@ -112,6 +112,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     for part in (checkpoints, reports, adapters.publisher, adapters.children, outbox, projections):
         supervisor.listen(part.on_decision)
     supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
+    service = _service(base, supervisor, checkpoints, targets, running)
     return Daemon(
         settings=base.settings,
         definitions=base.definitions,
@@ -125,9 +126,9 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         reports=reports,
         projections=projections,
         resources=_resource_monitor(base, supervisor),
-        service=_service(base, supervisor, checkpoints, targets, running),
+        service=service,
         launching=lambda: running.launching,
-        loops=_loops(base, supervisor, running, outbox),
+        loops={**_loops(base, supervisor, running, outbox), "schedules": service.schedules.run},
     )
 
 
