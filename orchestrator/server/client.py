@@ -172,7 +172,7 @@ class Client:
             yield from _received(response.iter_raw())
 
     def request(self, name: str, action: str) -> TaskView:
-        """Do something with a task: pause, resume, cancel, retry, submit, review or archive it."""
+        """Do something with a task: pause, resume, start, cancel, retry, submit, review or archive it."""
         return _view(TaskView, self._sent("POST", f"{_path(name)}/{action}"))
 
     def delete(self, name: str) -> None:

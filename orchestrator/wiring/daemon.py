@@ -39,6 +39,7 @@ from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.wiring.base import Base, CurrentSettings
 from orchestrator.wiring.launching import launch_config, model_of_task, task_factory
 from orchestrator.wiring.outward import callback_outbox, messenger, publish_targets, publisher
+from orchestrator.wiring.schedules import watch_run_windows
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.evaluation.gates import Gates
 from orchestrator.workspaces.evaluation.judge import Judge
@@ -105,11 +106,13 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     )
     executor = CommandExecutor(adapters, base.inbox)
     supervisor = _supervisor(base, executor, running)
+    watch_run_windows(base, supervisor, timers)
     reports = Reports(base.pipeline_of, partial(change_of, base.workspace), redactor.masked, base.files)
     outbox = callback_outbox(base, running)
     for part in (checkpoints, reports, adapters.publisher, adapters.children, outbox, projections):
         supervisor.listen(part.on_decision)
     supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
+    service = _service(base, supervisor, checkpoints, targets, running)
     return Daemon(
         settings=base.settings,
         definitions=base.definitions,
@@ -123,9 +126,9 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         reports=reports,
         projections=projections,
         resources=_resource_monitor(base, supervisor),
-        service=_service(base, supervisor, checkpoints, targets, running),
+        service=service,
         launching=lambda: running.launching,
-        loops=_loops(base, supervisor, running, outbox),
+        loops={**_loops(base, supervisor, running, outbox), "schedules": service.schedules.run},
     )
 
 

@@ -31,10 +31,13 @@ def resume(
     context: typer.Context,
     task: OneOrAll = None,
     all: Annotated[bool, typer.Option("--all", "-a", help="Every paused task; also ends a drain.")] = False,  # noqa: A002
+    now: Annotated[bool, typer.Option("--now", help="Before its start time and outside its run windows, too.")] = False,
     json: Json = False,
 ) -> None:
     """Resume a paused task where it stopped, as soon as a slot is free."""
-    _request_one_or_all(context, task, "resume", all=all, json=json)
+    if now and all:
+        raise UsageError("--now lets one TASK run outside its hours; name it")
+    _request_one_or_all(context, task, "start" if now else "resume", all=all, json=json)
 
 
 def cancel(context: typer.Context, task: TaskName, json: Json = False) -> None:
