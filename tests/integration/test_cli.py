@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from orchestrator.cli.app import COMMANDS
+from orchestrator.cli.commands_table import COMMANDS
 from orchestrator.core.events.agent_events import Limit, LimitStatus
 from orchestrator.core.task.task import NextAction, TaskStatus
 from tests.fakes.in_process_daemon import PATIENCE, InProcessDaemon, create_daemon, serving

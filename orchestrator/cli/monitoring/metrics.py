@@ -11,7 +11,7 @@ FOLDER = "monitoring"
 metrics = typer.Typer(no_args_is_help=True, help="Show what the daemon measures, and print files for Prometheus.")
 
 
-@metrics.command(epilog="Example: [bold]orchestrator metrics show > /var/lib/node_exporter/orchestrator.prom[/bold]")
+@metrics.command(epilog="Example: [bold]orchestrator metrics show | grep health[/bold]")
 def show(context: typer.Context) -> None:
     """Print the daemon's metrics as they are now, in Prometheus' text format."""
     with context_of(context).client() as client:
@@ -25,13 +25,13 @@ def config() -> None:
     _print("prometheus.yaml")
 
 
-@metrics.command(epilog="Example: [bold]orchestrator metrics rules | sudo tee /etc/prometheus/orchestrator.rules.yaml[/bold]")
+@metrics.command(epilog="Example: [bold]orchestrator metrics rules | less[/bold]")
 def rules() -> None:
     """Print alert rules for Prometheus."""
     _print("rules.yaml")
 
 
-@metrics.command(epilog="Example: [bold]orchestrator metrics dashboard > orchestrator.json[/bold]")
+@metrics.command(epilog="Example: [bold]orchestrator metrics dashboard | tee orchestrator.json[/bold]")
 def dashboard() -> None:
     """Print a dashboard for Grafana; import it there."""
     _print("dashboard.json")
