@@ -179,6 +179,7 @@ def _oversight(
         )
     )
     parts.supervisor.listen(made.metrics.counted.on_decision)
+    parts.supervisor.time_commits(made.metrics.counted.commits.observe)
     return made
 
 

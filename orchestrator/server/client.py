@@ -189,6 +189,10 @@ class Client:
         headers = {"Content-Type": "application/json"}
         return _view(TaskView, self._sent("PATCH", _path(name), content=content, headers=headers))
 
+    def metrics(self) -> str:
+        """Return the daemon's metrics in Prometheus' text format."""
+        return self._sent("GET", "/metrics").text
+
     def limits(self) -> LimitsView:
         """Return what limits work now."""
         return self._get(LimitsView, "/api/limits")
