@@ -17,8 +17,8 @@ from rich.markdown import Markdown
 from typer.core import TyperGroup
 
 from orchestrator.cli.app import build_app
-from orchestrator.cli.commands_table import COMMANDS
 from orchestrator.cli.commands.help import heading, read_pages
+from orchestrator.cli.commands_table import COMMANDS
 from orchestrator.formats.front_matter import read_front_matter
 from orchestrator.integrations.tickets.text.plain_text import from_text
 from orchestrator.pipelines.definitions import parse_role
