@@ -44,6 +44,7 @@ WAITS_FOR: Mapping[Language, Mapping[PauseReason | None, str]] = {
         PauseReason.RATE_LIMIT: "waits for the usage limit",
         PauseReason.SERVICE: "waits for the service",
         PauseReason.BUDGET: "has used up its budget",
+        PauseReason.WINDOW: "waits for its hours",
         PauseReason.PRESSURE: "held by the daemon",
     },
     Language.KOREAN: {
@@ -56,6 +57,7 @@ WAITS_FOR: Mapping[Language, Mapping[PauseReason | None, str]] = {
         PauseReason.RATE_LIMIT: "사용 한도 대기",
         PauseReason.SERVICE: "서비스 대기",
         PauseReason.BUDGET: "예산 소진",
+        PauseReason.WINDOW: "실행 시간대 대기",
         PauseReason.PRESSURE: "데몬이 보류함",
     },
 }

@@ -1,15 +1,19 @@
-"""Read a run's output by logical offset, across the files that its holder has rotated."""
+"""Read a run's output by logical offset, across the files that its holder has rotated.
+
+A file of a run that ended long ago may be compressed: then it has the suffix `.zst` and the same offsets.
+"""
 
 import os
 from itertools import zip_longest
 from pathlib import Path
 
+from orchestrator.formats.seekable import SUFFIX, SeekableFile
 from orchestrator.processes.files import GONE, STDERR, STDOUT, open_plain
 
 TRIES = 10  # a rotation between two looks at the folder is seen and the look repeated
 _BEHIND_ALL = 1 << 62
 
-__all__ = ["STDERR", "STDOUT", "RunOutput", "end_of", "read_lines_from"]
+__all__ = ["STDERR", "STDOUT", "RunOutput", "end_of", "output_files", "read_lines_from"]
 
 
 class RunOutput:
@@ -62,10 +66,14 @@ def read_lines_from(
 def end_of(folder: Path, stream: tuple[str, str] = STDOUT) -> int:
     """Return the logical offset behind everything that was written so far; 0 before anything was."""
     start, path = _file_at(folder, _BEHIND_ALL, stream, _segments(folder, stream))
-    try:
-        return start + os.stat(path, follow_symlinks=False).st_size  # noqa: PTH116 - a path as text
-    except GONE:
-        return start
+    return start + _size_of(path)
+
+
+def output_files(folder: Path, stream: tuple[str, str] = STDOUT) -> list[Path]:
+    """Return the regular files of a stream, compressed ones too, in no particular order."""
+    stem, suffix = stream
+    found = (path for path in folder.glob(f"{stem}*") if path.name.removesuffix(SUFFIX).endswith(suffix))
+    return [path for path in found if path.is_file() and not path.is_symlink()]
 
 
 def _pread(path: str, position: int, limit: int) -> tuple[bytes, int | None]:
@@ -73,9 +81,36 @@ def _pread(path: str, position: int, limit: int) -> tuple[bytes, int | None]:
     try:
         descriptor = open_plain(path)
     except GONE:
-        return b"", None
+        return _read_compressed(path, position, limit)
     try:
         return os.pread(descriptor, limit, position), os.fstat(descriptor).st_ino
+    finally:
+        os.close(descriptor)
+
+
+def _read_compressed(path: str, position: int, limit: int) -> tuple[bytes, int | None]:
+    try:
+        descriptor = open_plain(path + SUFFIX)
+    except GONE:
+        return b"", None
+    try:
+        return SeekableFile(descriptor).read(position, limit), os.fstat(descriptor).st_ino
+    finally:
+        os.close(descriptor)
+
+
+def _size_of(path: str) -> int:
+    """Return how many bytes of output a file holds, compressed or not; 0 if there is none."""
+    try:
+        return os.stat(path, follow_symlinks=False).st_size  # noqa: PTH116 - a path as text
+    except GONE:
+        pass
+    try:
+        descriptor = open_plain(path + SUFFIX)
+    except GONE:
+        return 0
+    try:
+        return SeekableFile(descriptor).size
     finally:
         os.close(descriptor)
 
@@ -87,7 +122,8 @@ def _segments(folder: Path, stream: tuple[str, str]) -> list[int]:
         there = os.listdir(folder)  # noqa: PTH208 - read again and again, and quicker so
     except GONE:
         return []
-    names = (name[len(stem) + 1 : -len(suffix)] for name in there if name.startswith(f"{stem}."))
+    plain = {name.removesuffix(SUFFIX) for name in there if name.startswith(f"{stem}.")}
+    names = (name[len(stem) + 1 : -len(suffix)] for name in plain if name.endswith(suffix))
     return sorted(int(name) for name in names if name.isdecimal())
 
 
@@ -98,7 +134,7 @@ def _file_at(folder: Path, offset: int, stream: tuple[str, str], starts: list[in
     stem, suffix = stream
     for start, after in zip_longest(starts, starts[1:]):
         path = folder / f"{stem}.{start}{suffix}"
-        end = start + path.stat().st_size if after is None else after
+        end = start + _size_of(str(path)) if after is None else after
         if offset < end:
             return start, str(path)
     return end if starts else 0, str(folder / f"{stem}{suffix}")

@@ -26,6 +26,7 @@ from orchestrator.settings.sections.people import CallbackSettings, PeopleSettin
 from orchestrator.settings.sections.spending import BudgetSettings, LimitSettings
 from orchestrator.settings.sections.trackers import Trackers, TrackerSettings
 from orchestrator.settings.sections.types import Seconds, SettingsSection, WholePath
+from orchestrator.settings.sections.windows import WindowTable, run_windows
 
 PREFIX = "ORCHESTRATOR_"
 
@@ -79,6 +80,7 @@ class Settings(BaseSettings):
     callbacks: CallbackSettings = CallbackSettings()
     limits: LimitSettings = LimitSettings()
     budget: BudgetSettings = BudgetSettings()
+    windows: WindowTable = {}
     trackers: Trackers = TrackerSettings()
     forge: ForgeSettings = ForgeSettings()
     log: LogSettings = Field(default_factory=LogSettings)
@@ -134,6 +136,7 @@ class Settings(BaseSettings):
             day=self.budget.day.caps(),
             turn_usd=self.budget.turn_usd,
             limit_margin=self.limits.margin,
+            windows=run_windows(self.windows),
         )
 
     def floors(self) -> Floors:

@@ -17,8 +17,8 @@ from orchestrator.core.events.events import DraftChanged, Event, TaskSubmitted
 from orchestrator.core.task.progress import deliverables
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json, JsonObject, stamp, to_json
+from orchestrator.formats.diffs.patch import Operation, applied
 from orchestrator.formats.files import free_name, parsed, read_file, unsealed, write_atomically
-from orchestrator.formats.patch import Operation, applied
 from orchestrator.formats.signing import signing_key
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.records import StoreError

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from orchestrator.formats.codec import JsonObject
+from orchestrator.formats.diffs.patch import difference
 from orchestrator.formats.files import (
     free_name,
     parsed,
@@ -18,7 +19,6 @@ from orchestrator.formats.files import (
     unsealed_top,
     write_atomically,
 )
-from orchestrator.formats.patch import difference
 from orchestrator.storage.journal import DamagedJournal, Replayed, replay, replay_from, seal_key
 from orchestrator.storage.migration import SCHEMA_VERSION, migrated
 from orchestrator.storage.records import ForeignEdit, StoreError

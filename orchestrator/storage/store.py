@@ -32,8 +32,8 @@ from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import JsonObject, from_json, stamp, to_json
+from orchestrator.formats.diffs.patch import difference
 from orchestrator.formats.files import Kept, make_private, sync_folder, version_of, write_atomically
-from orchestrator.formats.patch import difference
 from orchestrator.storage import checkpoint_files
 from orchestrator.storage.event_log import FolderEventLog
 from orchestrator.storage.journal import (

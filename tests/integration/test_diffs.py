@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from orchestrator.formats.unified_diff import Hunk
+from orchestrator.formats.diffs.unified_diff import Hunk
 from orchestrator.workspaces.evaluation import changes
 from orchestrator.workspaces.evaluation.changes import list_changes
 from orchestrator.workspaces.git import Git, GitError

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from orchestrator.formats.unified_diff import DiffLine, Hunk, LineKind
+from orchestrator.formats.diffs.unified_diff import DiffLine, Hunk, LineKind
 from orchestrator.server.web.content.changes import code_lines, shown_edit, shown_hunks
 from orchestrator.server.web.content.markdown import markdown
 from tests.attacks.page_rules import FROM_TEXTS, faults_of, faults_of_page, parsed, skeleton

@@ -31,6 +31,7 @@ WAITED_FOR = {
     "rate_limit": "a usage limit",
     "service": "the model's service",
     "budget": "a higher budget",
+    "window": "its run window",
     "pressure": "free resources",
     "children": "the end of its children",
 }

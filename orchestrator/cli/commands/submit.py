@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,7 @@ from orchestrator.cli.intake.batch import BATCH, read_batch
 from orchestrator.cli.output import console, note, plain, print_json, status_text
 from orchestrator.cli.parsing.standard_input import is_piped
 from orchestrator.cli.request_output import how
+from orchestrator.cli.times import future_time
 from orchestrator.core.task.task import Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import TicketType
@@ -32,22 +33,6 @@ EMPTY: tuple[object, ...] = (None, "", (), {})
 """What options are that were not given."""
 NOT_OF_A_DRAFT = {"repo", "ticket", "again", "no_git", "budget", "issues", "skip_plan", "skip_execute"}
 """Options that a draft keeps as it was created; `orchestrator budget` changes its caps."""
-
-
-def _moment(text: str) -> datetime:
-    """Return a time that a person gave: ISO 8601, or HH:MM for its next occurrence in local time."""
-    now = datetime.now().astimezone()
-    try:
-        if len(text) == len("HH:MM"):
-            clock = datetime.strptime(text, "%H:%M")  # noqa: DTZ007 - only its hour and minute are taken
-            at = now.replace(hour=clock.hour, minute=clock.minute, second=0, microsecond=0)
-            return at if at > now else (at + timedelta(days=1))
-        at = datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(f"{text!r} is not a time; write 22:30 or 2026-05-28T22:30") from None
-    if at <= now:
-        raise typer.BadParameter(f"{text!r} is in the past; give a future time, or leave out --at to begin at once")
-    return at
 
 
 def _of_mode(pipeline: str | None, mode: str | None) -> str | None:
@@ -116,6 +101,10 @@ Draft = Annotated[
     str | None,
     typer.Option("--task", metavar="TASK", help="Submit this draft, with these changes; with --draft only change it."),
 ]
+StartTime = Annotated[
+    datetime | None,
+    typer.Option("--at", metavar="TIME", parser=future_time, help="Start no earlier: +2h, 22:00, 'tomorrow 22:00'."),
+]
 
 
 def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -131,7 +120,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     base: Annotated[str | None, typer.Option(metavar="BRANCH", help="The branch to start from; default: HEAD.")] = None,
     priority: Who = None,
     after: Annotated[list[str] | None, typer.Option(metavar="TASK", help="Start when this task is completed.")] = None,
-    at: Annotated[datetime | None, typer.Option(metavar="TIME", parser=_moment, help="Start after this time.")] = None,
+    at: StartTime = None,
     check: Checks = None,
     auto: Auto = None,
     on_blocked: OnFailure = None,

@@ -77,6 +77,8 @@ def _pause(task: Task, event: events.PauseRequested) -> Task:
 
 def _resume(task: Task, event: events.ResumeRequested) -> Task:
     """Return the task resumed as soon as possible; a time that it waited for is over now."""
+    if event.at_once:
+        return _let_run(task, event)
     if event.blocked_by is PauseReason.USER:
         transitions.require("resume", task)
     elif not task.is_paused or task.agent.blocked_by is not event.blocked_by:
@@ -85,6 +87,15 @@ def _resume(task: Task, event: events.ResumeRequested) -> Task:
     retry_at = due if task.next_action is NextAction.RETRY else None
     task = replace(task, retry_at=task.retry_at if task.status is TaskStatus.REVIEW else retry_at)
     return pausing.unpause(task)
+
+
+def _let_run(task: Task, event: events.ResumeRequested) -> Task:
+    """Return the task as one that may run now, whatever its start time and its run windows say."""
+    if not (task.wants_slot or task.holds_slot):
+        transitions.require("resume", task)
+    schedule = replace(task.schedule, start_at=None, let_run_at=event.at)
+    task = replace(task, schedule=schedule)
+    return _resume(task, replace(event, at_once=False)) if "resume" in transitions.allowed(task) else task
 
 
 def _cancel(task: Task) -> Task:

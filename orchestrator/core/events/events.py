@@ -214,10 +214,14 @@ class PauseRequested(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeRequested(BaseEvent):
-    """The reason for the pause no longer holds."""
+    """The reason for the pause no longer holds.
+
+    `at_once` is a person's word that the task shall run before its start time and while its run windows are closed.
+    """
 
     blocked_by: PauseReason = PauseReason.USER
     by: str = ""
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

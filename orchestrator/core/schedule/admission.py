@@ -9,6 +9,7 @@ from datetime import UTC, datetime, time, timedelta
 from functools import cached_property
 
 from orchestrator.core.decide.lifecycle import cap_reached
+from orchestrator.core.schedule.run_windows import AtEdge, Closed, RunWindows, closed_for
 from orchestrator.core.schedule.shared_budget import SharedBudget, shared_budgets
 from orchestrator.core.schedule.trouble import Trouble
 from orchestrator.core.task.agent import PAUSED, PauseReason, ProcessState
@@ -34,7 +35,7 @@ BEFORE_AGENT = frozenset({NextAction.AGENT, NextAction.RETRY})
 WITHOUT_AGENT = frozenset({NextAction.DELIVERY, NextAction.PUBLISH, NextAction.MERGE, NextAction.RELEASE})
 """The next actions that cost no turn. Usage limits and budgets do not delay them."""
 
-ADMISSION_PAUSES = frozenset({PauseReason.RATE_LIMIT, PauseReason.SERVICE, PauseReason.BUDGET})
+ADMISSION_PAUSES = frozenset({PauseReason.RATE_LIMIT, PauseReason.SERVICE, PauseReason.BUDGET, PauseReason.WINDOW})
 """The reasons for which admission pauses a task, and resumes it later."""
 
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
@@ -49,7 +50,7 @@ class Capacity:
 
     `pressure` is the shortage for which no task may start or continue, `busy` the reason why no new task may start,
     `paused_by` who paused all tasks, including those submitted later. `day` limits what all tasks together may cost in
-    a day (UTC); `turn_usd` is reserved from it for each running turn.
+    a day (UTC); `turn_usd` is reserved from it for each running turn. `windows` are the hours in which tasks may run.
     """
 
     places: int = 1
@@ -60,6 +61,7 @@ class Capacity:
     day: Caps = NO_CAPS
     turn_usd: float = 0.0
     limit_margin: float = 30.0
+    windows: RunWindows = ()
 
 
 class LiveTasks(tuple[Task, ...]):  # noqa: SLOT001 - caches groups of its tasks
@@ -123,6 +125,10 @@ class SchedulerSnapshot:
         """Why no turn may begin; None also while one task tries whether the trouble is over."""
         return None if self.trouble is None or self.trouble.is_probed else self.trouble.reason
 
+    def closed(self, task: Task) -> Closed | None:
+        """Return that a task's run windows are closed; None if it may run now."""
+        return closed_for(self.capacity.windows, task, self.now)
+
     @cached_property
     def shared(self) -> Mapping[str, tuple[SharedBudget, ...]]:
         """The budgets of parents, by the tasks that they bound."""
@@ -149,8 +155,9 @@ def tasks_to_admit(snapshot: SchedulerSnapshot) -> list[str]:
     for task in _order_of_admission(snapshot):
         if len(chosen) >= free:
             break
-        budgets = tuple(budget.parent for budget in snapshot.shared.get(task.id, ()))
-        key = (len(chosen), snapshot.model_of(task), task.next_action in WITHOUT_AGENT, task.status, budgets)
+        shared = tuple(budget.parent for budget in snapshot.shared.get(task.id, ()))
+        kind = (snapshot.model_of(task), task.next_action in WITHOUT_AGENT, task.status, shared, snapshot.closed(task))
+        key = (len(chosen), kind)
         if key not in reasons:  # the reason is the same for every task with this key
             reasons[key] = block_reason(task, snapshot, len(chosen))
         if reasons[key] is None and _may_begin(task, snapshot):
@@ -201,11 +208,12 @@ def shared_limit(task: Task, snapshot: SchedulerSnapshot, starting: int = 0) -> 
 
 
 def account_refusal(task: Task, snapshot: SchedulerSnapshot) -> tuple[PauseReason, str] | None:
-    """Return why the account allows a task no turn: the reason to pause it, and a text for people."""
+    """Return why its hours or the account allow a task no turn: the reason to pause it, and a text for people."""
+    if closed := snapshot.closed(task):
+        return PauseReason.WINDOW, closed.reason
     if snapshot.obstacle:
         return PauseReason.SERVICE, snapshot.obstacle
-    limit = active_limit_before(task, snapshot)
-    if limit is None:
+    if (limit := active_limit_before(task, snapshot)) is None:
         return None
     end = f"lasts until {limit.until:%Y-%m-%d %H:%M:%S} UTC" if limit.until else "lasts until a person resumes the task"
     return PauseReason.RATE_LIMIT, f"the account's usage limit ({limit.window}) {end}"
@@ -316,8 +324,12 @@ def turns_to_interrupt(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, int, 
 
 
 def tasks_to_pause(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, PauseReason, str]]:
-    """Yield the tasks between two turns that must not begin the next one: id, reason to pause, text for people."""
+    """Yield the tasks that must freeze, or must not begin their next turn: id, reason to pause, text for people."""
     for task in snapshot.tasks.running:
+        closed = snapshot.closed(task)
+        if closed and closed.at_edge is AtEdge.FREEZE and task.next_action not in WITHOUT_AGENT:
+            yield task.id, PauseReason.WINDOW, closed.reason
+            continue
         is_between = task.agent.turn.deadline is None and task.next_action in BETWEEN_TURNS
         if is_between or _is_thawing(task):
             refusal, reason = account_refusal(task, snapshot), block_reason(task, snapshot)
@@ -353,6 +365,8 @@ def tasks_to_resume(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, PauseRea
                 yield task.id, PauseReason.SERVICE
         elif reason is PauseReason.BUDGET and is_within_budgets(task, snapshot):
             yield task.id, PauseReason.BUDGET
+        elif reason is PauseReason.WINDOW and snapshot.closed(task) is None:
+            yield task.id, PauseReason.WINDOW
 
 
 def waiting_queue(tasks: Iterable[Task]) -> list[Task]:

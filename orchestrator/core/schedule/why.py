@@ -48,7 +48,7 @@ def explain(task: Task, snapshot: SchedulerSnapshot) -> Why:
         case TaskStatus.IN_PROGRESS:
             if task.is_paused:
                 return _paused(task, snapshot)
-            facts = (f"it is in {task.stage}", *_tool(task, snapshot), *_attempts(task))
+            facts = (f"it is in {task.stage}", *_tool(task, snapshot), *_attempts(task), *_after_turn(task, snapshot))
             return Why(facts=facts, next=_under_way(task))
         case TaskStatus.BLOCKED:
             reason = (task.block_reason or "no reason is on record").removeprefix(f"{task.stage}: ")
@@ -96,12 +96,8 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
     match task.agent.blocked_by:
         case PauseReason.USER:
             return Why(facts=("a person paused it", processes), next=_how_to_resume(task, snapshot))
-        case PauseReason.PRESSURE if snapshot.capacity.draining:
-            ended = "the daemon was drained: its agent was ended, and its session is kept"
-            return Why(facts=(ended, processes), next="a restart of the daemon, or orchestrator resume --all")
         case PauseReason.PRESSURE:
-            reason = snapshot.capacity.pressure or "the machine was short of resources"
-            return Why(facts=(reason, processes), next="it continues by itself when there is enough again")
+            return _short(snapshot, processes)
         case PauseReason.RATE_LIMIT:
             return _limited(task, snapshot, processes)
         case PauseReason.SERVICE if snapshot.obstacle and task.retry_at is None:
@@ -111,6 +107,8 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
             return Why(facts=(reason, processes), next=f"it tries again by itself{_clock(task)}")
         case PauseReason.BUDGET:
             return _over_budget(task, snapshot, processes)
+        case PauseReason.WINDOW:
+            return _out_of_hours(task, snapshot, processes)
         case PauseReason.CHILDREN:
             return _for_children(task, snapshot)
         case PauseReason.QUESTION | PauseReason.DEPENDENCY | PauseReason.REVIEW:
@@ -127,6 +125,20 @@ def _paused(task: Task, snapshot: SchedulerSnapshot) -> Why:
             return Why(facts=(*_no_place(task, snapshot), processes), next=following)
         case _:
             assert_never(task.agent.blocked_by)
+
+
+def _short(snapshot: SchedulerSnapshot, processes: str) -> Why:
+    if snapshot.capacity.draining:
+        ended = "the daemon was drained: its agent was ended, and its session is kept"
+        return Why(facts=(ended, processes), next="a restart of the daemon, or orchestrator resume --all")
+    reason = snapshot.capacity.pressure or "the machine was short of resources"
+    return Why(facts=(reason, processes), next="it continues by itself when there is enough again")
+
+
+def _out_of_hours(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why:
+    closed = snapshot.closed(task)
+    opens = closed.opens_in(snapshot.now) if closed else "its run window was closed"
+    return Why(facts=(opens, processes), next=_when_open(task, "it continues by itself"))
 
 
 def _for_children(task: Task, snapshot: SchedulerSnapshot) -> Why:
@@ -150,12 +162,24 @@ def _when_admitted(task: Task, snapshot: SchedulerSnapshot, by_itself: str) -> s
         return by_itself
     if reason == snapshot.obstacle:
         return _AFTER_REPAIR
+    if snapshot.closed(task):
+        return _when_open(task, by_itself.split(" when ", maxsplit=1)[0])
     if shared_limit(task, snapshot) is not None:
         return _how_to_raise(task, snapshot) or by_itself
     limit = active_limit_before(task, snapshot)
     if limit is None:
         return _when_day_is_over(by_itself.split(" by itself", maxsplit=1)[0], snapshot)
     return by_itself + _FORGET if limit.until else "orchestrator resume --all"
+
+
+def _when_open(task: Task, by_itself: str) -> str:
+    return f"{by_itself} then; orchestrator resume {task.id} --now lets it run before that"
+
+
+def _after_turn(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
+    """Return that a task still runs although its run windows are closed, and waits after that."""
+    closed = snapshot.closed(task)
+    return (f"it ends its turn and then waits: {closed.opens_in(snapshot.now)}",) if closed else ()
 
 
 def _over_budget(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why:
@@ -248,9 +272,9 @@ def _no_place(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
         )
     if snapshot.capacity.pressure:
         return (snapshot.capacity.pressure,)
-    reason = block_reason(task, snapshot)
+    reason, closed = block_reason(task, snapshot), snapshot.closed(task)
     if reason is not None:
-        return (reason,)
+        return (closed.opens_in(snapshot.now),) if closed and reason == closed.reason else (reason,)
     holders = [other.id for other in snapshot.tasks.running]
     ahead = snapshot.tasks.ahead.get(task.id, 0)
     taken = f"{len(holders)} of {places(snapshot)} slots are taken" + (f" by {', '.join(holders)}" if holders else "")

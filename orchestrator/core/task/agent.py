@@ -25,7 +25,10 @@ PAUSED = frozenset(
 
 
 class PauseReason(StrEnum):
-    """Why an agent that could run is paused; SERVICE means that the model is overloaded or cannot be reached."""
+    """Why an agent that could run is paused.
+
+    SERVICE means that the model is overloaded or cannot be reached, WINDOW that the task's run windows are closed.
+    """
 
     CHILDREN = "children"
     DEPENDENCY = "dependency"
@@ -34,6 +37,7 @@ class PauseReason(StrEnum):
     RATE_LIMIT = "rate_limit"
     SERVICE = "service"
     BUDGET = "budget"
+    WINDOW = "window"
     USER = "user"
     PRESSURE = "pressure"
 

@@ -114,13 +114,16 @@ class Source:
 class Schedule:
     """When the task may start: its priority, the tasks that must be completed before, and the earliest time.
 
-    With `after_any_end` those tasks only have to have ended.
+    With `after_any_end` those tasks only have to have ended. `let_run_at` is when a person let it run although its run
+    windows were closed; that holds until they close the next time. `made_by` names the schedule that submitted it.
     """
 
     priority: Priority = Priority.NORMAL
     after: tuple[str, ...] = ()
     after_any_end: bool = False
     start_at: datetime | None = None
+    let_run_at: datetime | None = None
+    made_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

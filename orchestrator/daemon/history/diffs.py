@@ -12,7 +12,7 @@ from orchestrator.core.task.task import Task
 from orchestrator.daemon.history.aside import aside
 from orchestrator.daemon.services.errors import NoSuchFile
 from orchestrator.daemon.services.task_index import TaskIndex
-from orchestrator.formats.unified_diff import Hunk, masked
+from orchestrator.formats.diffs.unified_diff import Hunk, masked
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.clone import WorkspaceError
 from orchestrator.workspaces.evaluation.changes import LONGEST_TIME, ChangedPath, ChangeList, compare, list_changes

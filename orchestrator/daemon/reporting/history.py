@@ -16,7 +16,7 @@ from orchestrator.core.task.budget import NOTHING_SPENT, Spending
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import Subject
 from orchestrator.formats.codec import Json, JsonObject, from_json
-from orchestrator.formats.patch import Operation, applied
+from orchestrator.formats.diffs.patch import Operation, applied
 
 KEPT_INCIDENTS = 300
 """How many incidents of a task are kept, the newest ones."""

@@ -17,7 +17,7 @@ from orchestrator.redaction.display import escape_text
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.supervisor import Supervisor
 
-_LIMITS = frozenset({PauseReason.RATE_LIMIT, PauseReason.SERVICE, PauseReason.BUDGET})
+_LIMITS = frozenset({PauseReason.RATE_LIMIT, PauseReason.SERVICE, PauseReason.BUDGET, PauseReason.WINDOW})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +88,8 @@ def _active_limits(snapshot: SchedulerSnapshot) -> Iterator[ActiveLimit]:
 
 
 def _limited(task: Task, snapshot: SchedulerSnapshot) -> LimitedTask:
+    if closed := snapshot.closed(task):
+        return LimitedTask(task=task, why=explain(task, snapshot), until=closed.until)
     limit = admission.active_limit_before(task, snapshot)
     announced = limit.until if limit else None
     until = task.retry_at if task.waits_for_service and task.retry_at else announced

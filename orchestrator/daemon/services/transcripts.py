@@ -10,7 +10,7 @@ from orchestrator.agents.claude import Parser
 from orchestrator.core.events import agent_events
 from orchestrator.daemon.services.errors import NoSuchFile
 from orchestrator.daemon.services.task_index import TaskIndex
-from orchestrator.processes.output import STDOUT, read_lines_from
+from orchestrator.processes.output import end_of, read_lines_from
 from orchestrator.processes.run_state import has_begun, is_alive
 from orchestrator.storage.task_files import AGENTS, TaskFiles
 
@@ -129,7 +129,7 @@ def _attempt(folder: Path) -> Attempt:
         attempt=int(folder.name),
         alive=alive,
         ended=not alive and has_begun(folder),
-        transcript_bytes=sum(path.stat().st_size for path in folder.glob("*".join(STDOUT))),
+        transcript_bytes=end_of(folder),
     )
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from orchestrator.daemon.history.transcript_windows import MOST_ENTRIES
-from orchestrator.formats.unified_diff import ChangeKind, FileKind, LineKind
+from orchestrator.formats.diffs.unified_diff import ChangeKind, FileKind, LineKind
 from orchestrator.server.schemas.base import View, Words
 
 

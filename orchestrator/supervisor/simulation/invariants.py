@@ -8,6 +8,7 @@ from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.events.commands import SendTurn
 from orchestrator.core.schedule.admission import (
+    WITHOUT_AGENT,
     SchedulerSnapshot,
     active_limit_before,
     block_reason,
@@ -16,15 +17,19 @@ from orchestrator.core.schedule.admission import (
     places,
     spent_today,
 )
+from orchestrator.core.schedule.run_windows import AtEdge
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending, reached_cap
 from orchestrator.core.task.children import Child
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.core.task.task import Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 
 PENNY = 0.001
 """By how much two sums of money may differ because of rounding; USD."""
+
+ENDS_TURN = WITHOUT_AGENT | {NextAction.TURN, NextAction.INTERRUPT, NextAction.CHECKS, NextAction.WORKSPACE}
+"""What a task may be doing although its run windows are closed, where they let agents end their turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,15 @@ def active_tasks_fit_places(snapshot: SchedulerSnapshot) -> Iterator[str]:
     holders = len(snapshot.tasks.running)
     if holders > snapshot.capacity.places:
         yield f"{holders} tasks are active in {snapshot.capacity.places} slots"
+
+
+def no_task_runs_outside_its_window(snapshot: SchedulerSnapshot) -> Iterator[str]:
+    """While its run windows are closed, a task is frozen, or ends its turn and its checks, or brings its work home."""
+    for task in snapshot.tasks.running:
+        closed = snapshot.closed(task)
+        ends = WITHOUT_AGENT if closed and closed.at_edge is AtEdge.FREEZE else ENDS_TURN
+        if closed and task.next_action not in ends:
+            yield f"{task.id} is active, its next action is {task.next_action}, and {closed.reason}"
 
 
 def final_status_is_permanent(before: TaskStatus, after: TaskStatus) -> Iterator[str]:
@@ -68,6 +82,9 @@ def turns_respect_limits_and_budgets(task: Task, snapshot: SchedulerSnapshot, co
     limit = active_limit_before(task, snapshot)
     if limit is not None:
         yield f"{start} under the limit {limit.window}, which lasts until {limit.until}"
+    closed = snapshot.closed(task)
+    if closed is not None:
+        yield f"{start} although {closed.reason}"
     cap = cap_reached(task)
     if cap is not None:
         yield f"{start} although {cap}"
@@ -173,6 +190,8 @@ def _can_resume(task: Task, snapshot: SchedulerSnapshot, signs: ProgressSigns) -
             return automatic or manual or active_limit_before(task, snapshot) is not None
         case PauseReason.BUDGET:
             return not is_within_budgets(task, snapshot)
+        case PauseReason.WINDOW:
+            return (closed := snapshot.closed(task)) is not None and closed.until is not None
         case PauseReason.PRESSURE:
             return snapshot.capacity.pressure is not None
         case None:

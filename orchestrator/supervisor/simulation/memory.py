@@ -15,7 +15,7 @@ from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint, superseded_checkpoints
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import stamp
-from orchestrator.formats.patch import difference
+from orchestrator.formats.diffs.patch import difference
 from orchestrator.storage.journal import line_of
 from orchestrator.storage.records import (
     Cursor,

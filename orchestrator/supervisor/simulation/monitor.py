@@ -88,6 +88,8 @@ class Monitor:
             return
         snapshot = supervisor.snapshot()
         self._record("", invariants.active_tasks_fit_places.__name__, invariants.active_tasks_fit_places(snapshot))
+        in_hours = invariants.no_task_runs_outside_its_window
+        self._record("", in_hours.__name__, in_hours(snapshot))
         for task_id in executor.abandoned:
             self._record(task_id, "no_task_is_abandoned", ("a decision about it raised an unexpected error",))
         self._record("", "decisions_are_consecutive", self._disk.conflicts)

@@ -16,6 +16,7 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors, ResourceReading, Shortage, judge
+from orchestrator.core.schedule.run_windows import next_edge
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
@@ -136,6 +137,16 @@ class Simulation:
             clock.schedule_after(rng.uniform(0, days * DAY), self._begin_shortage)
         self._every(SWEEP, self._sweep)
         self._every(HOUR, self._look_at_everything)
+        self._ring_at_edge()
+
+    def _ring_at_edge(self) -> None:
+        """Wake the daemon whenever a run window opens or closes, as its alarm does."""
+        if self._daemon is not None:
+            self._daemon.inbox.wake()
+            self._daemon.executor.has_news = True
+        edge = next_edge(self._config.capacity.windows, self._clock.now)
+        if edge is not None:
+            self._clock.schedule_at(edge, self._ring_at_edge)
 
     def _every(self, seconds: float, action: Callable[[], None]) -> None:
         def run() -> None:

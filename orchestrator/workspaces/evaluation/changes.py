@@ -13,7 +13,7 @@ from hashlib import sha256
 from itertools import chain
 from typing import IO
 
-from orchestrator.formats.unified_diff import LONGEST_LINE, ChangeKind, FileKind, Hunk, read_sections
+from orchestrator.formats.diffs.unified_diff import LONGEST_LINE, ChangeKind, FileKind, Hunk, read_sections
 from orchestrator.workspaces.git import Git, GitError
 
 MOST_FILES = 2_000

@@ -24,7 +24,7 @@ from orchestrator.core.task.publication import Publication
 from orchestrator.core.task.task import Schedule, Source, Task, Timing
 from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.formats.codec import Json, JsonObject
-from orchestrator.formats.patch import Operation, applied, difference
+from orchestrator.formats.diffs.patch import Operation, applied, difference
 from orchestrator.storage.journal import DamagedJournal, lines
 from orchestrator.storage.state_document import from_document, to_document
 from orchestrator.storage.store import FolderStore

@@ -12,7 +12,7 @@ from orchestrator.core.events import events
 from orchestrator.core.task.task import Task
 from orchestrator.formats.camel_case import KEYED_BY_DATA, camel_keys, camel_patch
 from orchestrator.formats.codec import Json, JsonObject
-from orchestrator.formats.patch import applied, difference
+from orchestrator.formats.diffs.patch import applied, difference
 
 NAMES = st.sampled_from(["states", "started_at", "unit_test", "results", "at", "DESIGN_V1", "check_options"])
 VALUES: st.SearchStrategy[Json] = st.recursive(

@@ -8,7 +8,7 @@ from time import monotonic
 
 from markupsafe import Markup, escape
 
-from orchestrator.formats.unified_diff import DiffLine, Hunk, LineKind
+from orchestrator.formats.diffs.unified_diff import DiffLine, Hunk, LineKind
 from orchestrator.server.web.content.highlight import Span, coloured, language_of
 from orchestrator.server.web.content.visible import marked
 

@@ -5,7 +5,7 @@ from time import monotonic
 
 import pytest
 
-from orchestrator.formats.unified_diff import DiffLine, Hunk, LineKind
+from orchestrator.formats.diffs.unified_diff import DiffLine, Hunk, LineKind
 from orchestrator.server.web.content import changes
 from orchestrator.server.web.content.changes import code_lines, shown_edit, shown_hunks
 from orchestrator.server.web.content.highlight import LANGUAGES, coloured, language_of

@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.formats import unified_diff
-from orchestrator.formats.unified_diff import DiffLine, Hunk, LineKind, masked, read_sections
+from orchestrator.formats.diffs import unified_diff
+from orchestrator.formats.diffs.unified_diff import DiffLine, Hunk, LineKind, masked, read_sections
 
 
 def hunks(text: str) -> list[Hunk]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.formats.codec import Json
-from orchestrator.formats.patch import applied, difference
+from orchestrator.formats.diffs.patch import applied, difference
 
 KEYS = st.sampled_from(["a", "b", "a/b", "~", "~1", "-", ""])
 VALUES: st.SearchStrategy[Json] = st.recursive(

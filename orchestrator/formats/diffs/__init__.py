@@ -1,0 +1,1 @@
+"""Changes of text: unified diffs and patches."""
