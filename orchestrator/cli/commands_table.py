@@ -39,6 +39,12 @@ COMMANDS = {
     ),
     "help": Entry("commands.help", "Read a page of the documentation.", "orchestrator help checks", "Begin here"),
     "serve": Entry("commands.serve", "Run the daemon in the foreground.", "orchestrator serve", "Begin here"),
+    "service": Entry(
+        "service.service",
+        "Install, upgrade and remove the service of systemd.",
+        "sudo orchestrator service install",
+        "Begin here",
+    ),
     "open": Entry("access.browser", "Open the pages in a browser.", "orchestrator open", "Begin here"),
     "submit": Entry(
         "commands.submit",
