@@ -191,6 +191,7 @@ def _oversight(  # noqa: PLR0913, PLR0917 - what it looks at
         )
     )
     parts.supervisor.listen(made.metrics.counted.on_decision)
+    parts.supervisor.time_commits(made.metrics.counted.commits.observe)
     return made
 
 

@@ -38,6 +38,7 @@ from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.wiring.base import Base, CurrentSettings
 from orchestrator.wiring.launching import launch_config, model_of_task, task_factory
+from orchestrator.wiring.monitoring import monitoring_loops
 from orchestrator.wiring.outward import callback_outbox, messenger, publish_targets, publisher
 from orchestrator.wiring.schedules import watch_run_windows
 from orchestrator.workspaces.checkpoints import Checkpoints
@@ -48,7 +49,7 @@ from orchestrator.workspaces.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """The parts of a daemon that bootstrap.py starts, feeds and stops.
+    """The parts of a daemon that bootstrap starts, feeds and stops.
 
     `loops` run by their names as long as the daemon does, beside the supervisor's; one that ends is a fault.
     """
@@ -128,18 +129,20 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         resources=_resource_monitor(base, supervisor),
         service=service,
         launching=lambda: running.launching,
-        loops={**_loops(base, supervisor, running, outbox), "schedules": service.schedules.run},
+        loops=_loops(base, supervisor, running, outbox, service),
     )
 
 
 def _loops(
-    base: Base, supervisor: Supervisor, running: RunExecutor, outbox: Outbox
+    base: Base, supervisor: Supervisor, running: RunExecutor, outbox: Outbox, service: Service
 ) -> dict[str, Callable[[], Coroutine[object, object, None]]]:
     return {
         "stalls": _stall_detector(base, supervisor).run,
         "agents": _agent_monitor(base, supervisor, running).run,
         "callbacks": outbox.run,
         "shared login": partial(share_login, lambda: running.launching.login),
+        "schedules": service.schedules.run,
+        **monitoring_loops(service),
     }
 
 
