@@ -106,6 +106,12 @@ COMMANDS = {
     "drain": Entry(
         "commands.control", "End all agents before a restart; their sessions are kept.", "orchestrator drain", "Tasks"
     ),
+    "schedule": Entry(
+        "schedules.schedule",
+        "Submit tasks again and again.",
+        "orchestrator schedule add '0 22 * * 1-5' 'Remove dead code'",
+        "Tasks",
+    ),
     "limits": Entry("commands.status", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
     "report": Entry(
         "reports.report",

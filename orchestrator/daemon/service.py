@@ -124,6 +124,7 @@ def build_service(parts: ServiceParts) -> Service:
     status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
     history = _task_history(parts, index, requests)
+    schedules = build_schedules(store, submissions, supervisor, clock)
     return Service(
         data_dir=store.data_dir,
         access=AccessControl(store.files, parts.settings().socket_group),
@@ -152,8 +153,8 @@ def build_service(parts: ServiceParts) -> Service:
         archives=ArchiveService(index=index, files=store.files, workspace=parts.workspace, redact=redact),
         attention=attention,
         changes=changes,
-        oversight=_oversight(parts, index, status, limits, attention),
-        schedules=build_schedules(store, submissions, supervisor, clock),
+        oversight=_oversight(parts, index, status, limits, attention, schedules),
+        schedules=schedules,
     )
 
 
@@ -170,12 +171,23 @@ def _task_history(parts: ServiceParts, index: TaskIndex, requests: UserRequestSe
     )
 
 
-def _oversight(
-    parts: ServiceParts, index: TaskIndex, status: StatusService, limits: LimitService, attention: AttentionService
+def _oversight(  # noqa: PLR0913, PLR0917 - what it looks at
+    parts: ServiceParts,
+    index: TaskIndex,
+    status: StatusService,
+    limits: LimitService,
+    attention: AttentionService,
+    schedules: ScheduleService,
 ) -> Oversight:
     made = build_oversight(
         OversightParts(
-            index=index, store=parts.store, status=status, limits=limits, attention=attention, redact=parts.redact
+            index=index,
+            store=parts.store,
+            status=status,
+            limits=limits,
+            attention=attention,
+            redact=parts.redact,
+            also_noted=schedules.not_submitted,
         )
     )
     parts.supervisor.listen(made.metrics.counted.on_decision)

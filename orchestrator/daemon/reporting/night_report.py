@@ -3,8 +3,8 @@
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -104,7 +104,7 @@ class NightReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightReportService:
-    """The use case of the night report."""
+    """The use case of the night report; `also_noted` yields what was not done in a span, and why."""
 
     histories: Histories
     attention: AttentionService
@@ -112,6 +112,7 @@ class NightReportService:
     settings: Callable[[], Settings]
     started_at: datetime
     clock: Callable[[], datetime]
+    also_noted: Callable[[datetime, datetime], Awaitable[Sequence[str]]]
 
     async def report(self, since: datetime | None, until: datetime | None) -> NightReport:
         """Return the report of a span; without times that of the last 24 hours."""
@@ -120,7 +121,8 @@ class NightReportService:
         begin = since or end - USUAL_SPAN
         waiting, machine = self.attention.list(), await self._machine()
         compose = partial(compose_report, (begin, end, now), waiting, machine)
-        return await self.histories.compose(stamp(begin), compose)
+        report = await self.histories.compose(stamp(begin), compose)
+        return replace(report, notes=(*report.notes, *await self.also_noted(begin, end)))
 
     async def _machine(self) -> MachineFacts:
         settings, limits = self.settings(), self.limits.report()
