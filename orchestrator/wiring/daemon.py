@@ -37,6 +37,7 @@ from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.wiring.base import Base, CurrentSettings
+from orchestrator.wiring.intake import intake_loops
 from orchestrator.wiring.launching import launch_config, model_of_task, task_factory
 from orchestrator.wiring.outward import callback_outbox, messenger, publish_targets, publisher
 from orchestrator.workspaces.checkpoints import Checkpoints
@@ -110,6 +111,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     for part in (checkpoints, reports, adapters.publisher, adapters.children, outbox, projections):
         supervisor.listen(part.on_decision)
     supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
+    service = _service(base, supervisor, checkpoints, targets, running)
     return Daemon(
         settings=base.settings,
         definitions=base.definitions,
@@ -123,9 +125,9 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         reports=reports,
         projections=projections,
         resources=_resource_monitor(base, supervisor),
-        service=_service(base, supervisor, checkpoints, targets, running),
+        service=service,
         launching=lambda: running.launching,
-        loops=_loops(base, supervisor, running, outbox),
+        loops=_loops(base, supervisor, running, outbox) | intake_loops(base, service),
     )
 
 

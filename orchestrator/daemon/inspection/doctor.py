@@ -1,7 +1,7 @@
 """What would stop an unattended night, as the daemon itself finds it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -47,6 +47,8 @@ class DoctorService:
 
     settings: Callable[[], Settings]
     clock: Callable[[], datetime]
+    troubles: Callable[[], Sequence[str]]
+    """Why work does not come in, for each source that brings none."""
     _newest: _Examination | None = None
     _work: "asyncio.Task[None] | None" = None
 
@@ -74,6 +76,10 @@ class DoctorService:
             log.exception("doctor_failed")
             text = "a check failed; the daemon's log has the details"
             examination.findings.append(DoctorFinding(name="doctor", level=Level.BAD, text=text))
+        else:
+            look = "orchestrator intake"
+            waiting = [DoctorFinding(name="intake", level=Level.WARN, text=text, mend=look) for text in self.troubles()]
+            examination.findings.extend(waiting)
         finally:
             examination.is_done = True
             self._work = None

@@ -3,8 +3,8 @@
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -112,6 +112,8 @@ class NightReportService:
     settings: Callable[[], Settings]
     started_at: datetime
     clock: Callable[[], datetime]
+    notes_since: Callable[[datetime], Awaitable[Sequence[str]]]
+    """What else to note of a time: the work that did not come in."""
 
     async def report(self, since: datetime | None, until: datetime | None) -> NightReport:
         """Return the report of a span; without times that of the last 24 hours."""
@@ -120,7 +122,8 @@ class NightReportService:
         begin = since or end - USUAL_SPAN
         waiting, machine = self.attention.list(), await self._machine()
         compose = partial(compose_report, (begin, end, now), waiting, machine)
-        return await self.histories.compose(stamp(begin), compose)
+        report = await self.histories.compose(stamp(begin), compose)
+        return replace(report, notes=(*report.notes, *await self.notes_since(begin)))
 
     async def _machine(self) -> MachineFacts:
         settings, limits = self.settings(), self.limits.report()

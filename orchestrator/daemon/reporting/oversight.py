@@ -8,6 +8,7 @@ from orchestrator.daemon.inspection.audit import AuditService
 from orchestrator.daemon.inspection.definitions import DefinitionService
 from orchestrator.daemon.inspection.doctor import DoctorService
 from orchestrator.daemon.inspection.settings import SettingsService
+from orchestrator.daemon.intake.intake import IntakeService
 from orchestrator.daemon.reporting.histories import Histories
 from orchestrator.daemon.reporting.metrics import MetricsService
 from orchestrator.daemon.reporting.night_report import NightReportService
@@ -40,6 +41,7 @@ class OversightParts:
     status: StatusService
     limits: LimitService
     attention: AttentionService
+    intake: IntakeService
     redact: Callable[[str], str]
 
 
@@ -50,7 +52,7 @@ def build_oversight(parts: OversightParts) -> Oversight:
     return Oversight(
         audit=AuditService(events=parts.store.events),
         definitions=DefinitionService(settings=settings),
-        doctor=DoctorService(settings=settings, clock=clock),
+        doctor=DoctorService(settings=settings, clock=clock, troubles=parts.intake.troubles),
         metrics=MetricsService(
             status=parts.status, limits=parts.limits, attention=parts.attention, redact=parts.redact
         ),
@@ -61,6 +63,7 @@ def build_oversight(parts: OversightParts) -> Oversight:
             settings=settings,
             started_at=parts.status.started_at,
             clock=clock,
+            notes_since=parts.intake.notes,
         ),
         settings=SettingsService(settings=settings),
         statistics=StatisticsService(histories=histories, clock=clock),
