@@ -45,12 +45,16 @@ class QueryStatus:
 
 @dataclass(slots=True)
 class _Clock:
-    """When a query is due, in seconds of a clock that only goes forward."""
+    """When a query is due, in seconds of a clock that only goes forward; `again` is when once more, 0 if not.
+
+    `is_hurried` says that the settings changed while it was polled.
+    """
 
     due: float
     again: float = 0.0
     polled: float = float("-inf")
     is_busy: bool = False
+    is_hurried: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,7 +80,7 @@ class Queries:
     def hurry(self) -> None:
         """Poll every query now, because the settings have changed."""
         for name, clock in self._clocks.items():
-            clock.due, self._holds[name].until = 0.0, 0.0
+            clock.due, clock.is_hurried, self._holds[name].until = 0.0, clock.is_busy, 0.0
         self._woken.set()
 
     async def run(self) -> None:
@@ -142,9 +146,11 @@ class Queries:
             clock.due = time.monotonic() + settings.every
             if ended := hold.end():
                 await _note(query, IntakeKind.RECOVERED, ended)
-        clock.is_busy = False
-        if clock.again and not hold.why:
+        if clock.is_hurried:
+            clock.due = 0.0
+        elif clock.again and not hold.why:
             clock.due, clock.again = min(clock.due, clock.again), 0.0
+        clock.is_busy = clock.is_hurried = False
         self._woken.set()
 
     async def _failed(self, query: Query, reason: str, error: Exception, settings: QuerySettings) -> None:

@@ -32,6 +32,8 @@ from orchestrator.workspaces.repository import RepositoryError
 
 log = structlog.get_logger()
 
+MOST_TRIES = 3
+"""Failures in one poll after which it ends, and of one ticket after which it is refused if others become tasks."""
 MOST_ASKED = 20
 """Tickets whose standing is asked for in one poll."""
 
@@ -67,7 +69,8 @@ class Query:
     state: QueryState = field(default_factory=QueryState)
     waits: str = ""
     """Why a new ticket is not taken now, "" if all are."""
-    _is_loaded: bool = field(default=False)
+    _is_loaded: bool = False
+    _failed: dict[str, int] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -122,7 +125,13 @@ class Query:
         return [key for key, one in gone if self._live(one) is not None]
 
     async def _take_new(self, tickets: tuple[FoundTicket, ...], settings: QuerySettings) -> bool:
-        """Submit the tickets that are new; return whether none has to wait."""
+        """Submit the tickets that are new; return whether none has to wait.
+
+        Raises what keeps all of them from becoming tasks. One with which that happens again and again while others
+        become tasks is refused, so that it cannot block them.
+        """
+        failed: list[tuple[FoundTicket, Exception]] = []
+        taken = 0
         for ticket in tickets:
             known = self.state.tickets.get(ticket.key)
             if known is not None and not self._is_new(known, ticket, settings):
@@ -133,8 +142,27 @@ class Query:
             if (queued := self.parts.queued()) >= settings.most_waiting:
                 self.waits = f"{queued} tasks wait to begin, and the query adds none beyond {settings.most_waiting}"
                 return False
-            await self._take(ticket, known, settings)
-        return True
+            try:
+                await self._take(ticket, known, settings)
+            except (OrchestratorError, OSError) as error:
+                failed.append((ticket, error))
+                if len(failed) == MOST_TRIES:
+                    break
+            else:
+                taken += 1
+        if failed and not taken:
+            raise failed[0][1]
+        for ticket, why in failed:
+            await self._give_up(ticket, why)
+        return not failed
+
+    async def _give_up(self, ticket: FoundTicket, error: Exception) -> None:
+        """Count a failure that looks like everybody's, and refuse the ticket when it seems to be its own."""
+        self._failed[ticket.key] = self._failed.get(ticket.key, 0) + 1
+        if self._failed[ticket.key] >= MOST_TRIES:
+            del self._failed[ticket.key]
+            known = self.state.tickets.get(ticket.key)
+            await self._refuse(ticket, known.times if known else 0, str(error))
 
     def _is_new(self, known: KnownTicket, ticket: FoundTicket, settings: QuerySettings) -> bool:
         if known.state is TicketState.REFUSED:
@@ -159,16 +187,26 @@ class Query:
         except (OrchestratorError, OSError) as error:
             if is_common_fault(error) or isinstance(error, RepositoryError):
                 raise
-            reason = self.parts.redact(str(error))
-            await self.record(IntakeKind.REFUSED, ticket.key, title=ticket.title, reason=reason, evidence=evidence)
-            refused = replace(handled, state=TicketState.REFUSED, reason=reason, times=times - 1)
-            await self._save(self.state.with_ticket(ticket.key, refused))
-            log.warning("ticket_refused", query=self.name, ticket=ticket.key, reason=reason)
+            await self._refuse(ticket, times - 1, str(error))
             return
         await self.record(IntakeKind.TAKEN, ticket.key, title=ticket.title, task=task, evidence=evidence)
         await self._save(self.state.with_ticket(ticket.key, replace(handled, task=task)))
         await self.parts.once.forget(key)
         log.info("ticket_taken", query=self.name, ticket=ticket.key, task=task)
+
+    async def _refuse(self, ticket: FoundTicket, times: int, why: str) -> None:
+        reason, evidence = self.parts.redact(why), f"{ticket.url} changed {ticket.updated}"
+        await self.record(IntakeKind.REFUSED, ticket.key, title=ticket.title, reason=reason, evidence=evidence)
+        refused = KnownTicket(
+            url=ticket.url,
+            state=TicketState.REFUSED,
+            at=self.parts.clock(),
+            reason=reason,
+            updated=ticket.updated,
+            times=times,
+        )
+        await self._save(self.state.with_ticket(ticket.key, refused))
+        log.warning("ticket_refused", query=self.name, ticket=ticket.key, reason=reason)
 
     async def _follow_those_that_left(self, listed: Collection[str], settings: QuerySettings) -> None:
         """Note which tickets the query no longer finds, and act upon those that were closed."""
