@@ -48,6 +48,7 @@ EXIT_CODES = {
     "bad-answer": BAD_USAGE,
     "at-work-already": NOT_ALLOWED,
     "name-taken": NOT_ALLOWED,
+    "delivered-before": NOT_ALLOWED,
     "too-many-tokens": NOT_ALLOWED,
     "not-listening": NOT_ALLOWED,
     "ambiguous": BAD_USAGE,

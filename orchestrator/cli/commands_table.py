@@ -152,6 +152,7 @@ COMMANDS = {
     "schema": Entry(
         "commands.definitions", "Print a JSON Schema for editors.", "orchestrator schema state", "For programs"
     ),
+    "intake": Entry("intake.listing", "Show what came in by itself.", "orchestrator intake --refused", "Tasks"),
     "status": Entry(
         "commands.status", "Show the daemon, its queue and running agents.", "orchestrator status", "Tasks"
     ),

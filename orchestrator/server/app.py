@@ -22,6 +22,7 @@ from orchestrator.server.routes import (
     checkpoints,
     daemon,
     events,
+    hooks,
     inspection,
     limits,
     preview,
@@ -72,6 +73,8 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         schedules.router,
         state_operations.router,
         tokens.router,
+        hooks.router,
+        hooks.hooks,
     ):
         app.include_router(router)
     app.router.routes.append(Route(mcp.PATH, mcp.McpEndpoint(service, app.state.keys), include_in_schema=False))

@@ -22,6 +22,7 @@ from orchestrator.settings.sections.agent import AgentSettings, GraceSettings
 from orchestrator.settings.sections.checks import CheckSettings
 from orchestrator.settings.sections.folders import FolderSettings
 from orchestrator.settings.sections.forge import ForgeSettings
+from orchestrator.settings.sections.intake import Hooks, InboxSettings, Queries
 from orchestrator.settings.sections.people import CallbackSettings, PeopleSettings
 from orchestrator.settings.sections.spending import BudgetSettings, LimitSettings
 from orchestrator.settings.sections.trackers import Trackers, TrackerSettings
@@ -82,6 +83,9 @@ class Settings(BaseSettings):
     budget: BudgetSettings = BudgetSettings()
     windows: WindowTable = {}
     trackers: Trackers = TrackerSettings()
+    inbox: InboxSettings = InboxSettings()
+    queries: Queries = {}
+    hooks: Hooks = {}
     forge: ForgeSettings = ForgeSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()

@@ -37,6 +37,7 @@ from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.wiring.base import Base, CurrentSettings
+from orchestrator.wiring.intake import intake_loops
 from orchestrator.wiring.launching import launch_config, model_of_task, task_factory
 from orchestrator.wiring.monitoring import monitoring_loops
 from orchestrator.wiring.outward import callback_outbox, messenger, publish_targets, publisher
@@ -143,6 +144,7 @@ def _loops(
         "shared login": partial(share_login, lambda: running.launching.login),
         "schedules": service.schedules.run,
         **monitoring_loops(service),
+        **intake_loops(base, service),
     }
 
 
