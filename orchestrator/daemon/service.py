@@ -11,6 +11,7 @@ from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
 from orchestrator.daemon.history.task_history import HistoryParts, TaskHistory, build_task_history
+from orchestrator.daemon.housekeeping.service import DiskService
 from orchestrator.daemon.inspection.attention import AttentionService
 from orchestrator.daemon.inspection.board import BoardService
 from orchestrator.daemon.inspection.changes import Changes
@@ -96,6 +97,7 @@ class Service:
     attention: AttentionService
     changes: Changes
     oversight: Oversight
+    disk: DiskService
     schedules: ScheduleService
 
     def end_streams(self) -> None:
@@ -124,13 +126,14 @@ def build_service(parts: ServiceParts) -> Service:
     status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
     history = _task_history(parts, index, requests)
+    tasks = _task_service(parts, index, submissions, recovery)
     return Service(
         data_dir=store.data_dir,
         access=AccessControl(store.files, parts.settings().socket_group),
         credentials=Credentials(store.data_dir, clock),
         redact=redact,
         submissions=submissions,
-        tasks=_task_service(parts, index, submissions, recovery),
+        tasks=tasks,
         requests=requests,
         bulk=BulkService(supervisor=supervisor, inbox=inbox, clock=clock),
         limits=limits,
@@ -153,7 +156,19 @@ def build_service(parts: ServiceParts) -> Service:
         attention=attention,
         changes=changes,
         oversight=_oversight(parts, index, status, limits, attention),
+        disk=_disk_service(parts, index, tasks),
         schedules=build_schedules(store, submissions, supervisor, clock),
+    )
+
+
+def _disk_service(parts: ServiceParts, index: TaskIndex, tasks: TaskService) -> DiskService:
+    return DiskService(
+        settings=parts.settings,
+        index=index,
+        tasks=tasks,
+        store=parts.store,
+        workspace=parts.workspace,
+        clock=parts.clock,
     )
 
 
