@@ -102,6 +102,10 @@ COMMANDS = {
         "commands.publish", "Download what a task made as a ZIP archive.", "orchestrator download ABC-123", "Tasks"
     ),
     "archive": Entry("commands.publish", "Archive an ended task.", "orchestrator archive ABC-123", "Tasks"),
+    "disk": Entry("disk.disk", "Show what takes disk space, and what will be removed.", "orchestrator disk", "Tasks"),
+    "prune": Entry(
+        "disk.prune", "Remove files of ended tasks.", "orchestrator prune --dry-run --older-than 30d", "Tasks"
+    ),
     "delete": Entry("commands.publish", "Delete a draft or an ended task.", "orchestrator delete ABC-123", "Tasks"),
     "drain": Entry(
         "commands.control", "End all agents before a restart; their sessions are kept.", "orchestrator drain", "Tasks"

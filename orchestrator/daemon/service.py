@@ -11,6 +11,7 @@ from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
 from orchestrator.daemon.history.task_history import HistoryParts, TaskHistory, build_task_history
+from orchestrator.daemon.housekeeping.service import DiskService
 from orchestrator.daemon.inspection.attention import AttentionService
 from orchestrator.daemon.inspection.board import BoardService
 from orchestrator.daemon.inspection.changes import Changes
@@ -98,6 +99,7 @@ class Service:
     attention: AttentionService
     changes: Changes
     oversight: Oversight
+    disk: DiskService
     schedules: ScheduleService
 
     def end_streams(self) -> None:
@@ -128,6 +130,8 @@ def build_service(parts: ServiceParts) -> Service:
     schedules = build_schedules(store, submissions, supervisor, clock)
     history, tasks = _task_history(parts, index, requests), _task_service(parts, index, submissions, recovery)
     intake = _intake(parts, index, submissions, tasks)
+    history = _task_history(parts, index, requests)
+    tasks = _task_service(parts, index, submissions, recovery)
     return Service(
         data_dir=store.data_dir,
         access=AccessControl(store.files, parts.settings().socket_group),
@@ -171,6 +175,20 @@ def build_service(parts: ServiceParts) -> Service:
             ),
         ),
         schedules=schedules,
+        oversight=_oversight(parts, index, status, limits, attention),
+        disk=_disk_service(parts, index, tasks),
+        schedules=build_schedules(store, submissions, supervisor, clock),
+    )
+
+
+def _disk_service(parts: ServiceParts, index: TaskIndex, tasks: TaskService) -> DiskService:
+    return DiskService(
+        settings=parts.settings,
+        index=index,
+        tasks=tasks,
+        store=parts.store,
+        workspace=parts.workspace,
+        clock=parts.clock,
     )
 
 

@@ -35,6 +35,7 @@ from orchestrator.server.routes import (
     tokens,
     user_requests,
 )
+from orchestrator.server.routes.oversight import disk
 from orchestrator.server.web.router import add_pages
 
 
@@ -70,6 +71,7 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         daemon.router,
         inspection.router,
         reports.router,
+        disk.router,
         schedules.router,
         state_operations.router,
         tokens.router,

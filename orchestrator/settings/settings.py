@@ -24,6 +24,7 @@ from orchestrator.settings.sections.folders import FolderSettings
 from orchestrator.settings.sections.forge import ForgeSettings
 from orchestrator.settings.sections.intake import Hooks, InboxSettings, Queries
 from orchestrator.settings.sections.people import CallbackSettings, PeopleSettings
+from orchestrator.settings.sections.retention import RetentionSettings
 from orchestrator.settings.sections.spending import BudgetSettings, LimitSettings
 from orchestrator.settings.sections.trackers import Trackers, TrackerSettings
 from orchestrator.settings.sections.types import Seconds, SettingsSection, WholePath
@@ -89,6 +90,7 @@ class Settings(BaseSettings):
     forge: ForgeSettings = ForgeSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()
+    retention: RetentionSettings = RetentionSettings()
     _layers: tuple[Layer, ...] = ()
 
     def from_layers(self, layers: Sequence[Layer]) -> Self:

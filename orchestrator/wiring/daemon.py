@@ -14,6 +14,7 @@ from orchestrator.core.events.events import Event
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.child_tasks import ChildTasks
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
+from orchestrator.daemon.housekeeping.housekeeper import Housekeeper
 from orchestrator.daemon.launching import LaunchConfig
 from orchestrator.daemon.monitors import AgentMonitor, ResourceMonitor, share_login
 from orchestrator.daemon.reporting.projections import ProjectionWriter
@@ -143,6 +144,7 @@ def _loops(
         "callbacks": outbox.run,
         "shared login": partial(share_login, lambda: running.launching.login),
         "schedules": service.schedules.run,
+        "housekeeping": Housekeeper(service.disk).run,
         **monitoring_loops(service),
         **intake_loops(base, service),
     }
