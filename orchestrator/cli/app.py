@@ -19,7 +19,7 @@ from orchestrator import __version__
 from orchestrator.cli.commands_table import COMMANDS, Entry
 from orchestrator.cli.context import CliContext, UnknownName, UsageError
 from orchestrator.cli.output import complain
-from orchestrator.errors import InvalidTransition, OrchestratorError
+from orchestrator.errors import InvalidTransition, NotPossibleNow, OrchestratorError
 from orchestrator.formats.table import DefinitionError
 from orchestrator.integrations.tickets.text.ticket import NoTicket
 from orchestrator.server.client import DaemonUnreachable, RequestRefused
@@ -138,7 +138,7 @@ def _exit_code(error: OrchestratorError) -> int:
         return NO_SUCH_TASK
     if isinstance(error, DaemonUnreachable):
         return UNREACHABLE
-    if isinstance(error, InvalidTransition):
+    if isinstance(error, InvalidTransition | NotPossibleNow):
         return NOT_ALLOWED
     if isinstance(error, RequestRefused):
         return EXIT_CODES.get(error.kind, FAILED)
