@@ -9,11 +9,13 @@ from typing import Annotated, TypeVar
 import typer
 from pydantic import ValidationError
 
+from orchestrator import __version__
 from orchestrator.cli.output import note
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.client import Client, DaemonUnreachable
 from orchestrator.server.schemas.base import View
+from orchestrator.server.versions import difference
 from orchestrator.settings.loading import Places, SettingsError, load_places, load_settings
 from orchestrator.settings.settings import Settings
 
@@ -74,7 +76,15 @@ class CliContext:
 
     def client(self) -> Client:
         """Return a client of the daemon."""
-        return Client(self.places().socket)
+        said: set[str] = set()
+
+        def compare(version: str) -> None:
+            differs = "" if said else difference(__version__, version)
+            said.add(version)
+            if differs:
+                note(differs)
+
+        return Client(self.places().socket, on_answer=compare)
 
     def _options(self) -> Mapping[str, object]:
         given: Mapping[str, Path | None] = {"data_dir": self.data_dir, "socket": self.socket}

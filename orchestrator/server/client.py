@@ -1,6 +1,6 @@
 """The daemon as a program on the same machine sees it: requests over its Unix socket, answers as views."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, TypeVar
@@ -66,11 +66,14 @@ class RequestRefused(OrchestratorError):
 
 
 class Client:
-    """Speaks to one daemon; every method raises DaemonUnreachable and RequestRefused."""
+    """Speaks to one daemon; every method raises DaemonUnreachable and RequestRefused.
 
-    def __init__(self, socket: Path, token: str = "") -> None:
+    `on_answer` gets the daemon's version with every answer.
+    """
+
+    def __init__(self, socket: Path, token: str = "", on_answer: Callable[[str], None] = lambda _version: None) -> None:
         self.socket = socket
-        self._connection = Connection(socket, token)
+        self._connection = Connection(socket, token, on_answer)
         self._http = self._connection.http
 
     def __enter__(self) -> Self:

@@ -4,15 +4,17 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 
+from orchestrator import __version__
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import owned_by_another
+from orchestrator.server.versions import VERSION
 
 READ_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 """Seconds."""
@@ -44,12 +46,17 @@ class _Process(NamedTuple):
 
 
 class Connection:
-    """HTTP over the Unix socket of a daemon; `http` is used within `reached` alone."""
+    """HTTP over the Unix socket of a daemon; `http` is used within `reached` alone.
 
-    def __init__(self, path: Path, token: str) -> None:
+    `on_answer` gets the version of the daemon with every answer; empty if the daemon is too old to say it.
+    """
+
+    def __init__(self, path: Path, token: str, on_answer: Callable[[str], None] = lambda _version: None) -> None:
         self._path, self._answered_at = path, 0.0
         transport = httpx.HTTPTransport(uds=str(path))
         self.http = httpx.Client(transport=transport, base_url="http://orchestrator", timeout=READ_TIMEOUT)
+        self.http.headers[VERSION] = __version__
+        self.http.event_hooks["response"] = [lambda answer: on_answer(answer.headers.get(VERSION, ""))]
         if token:
             self.http.headers["Authorization"] = f"Bearer {token}"
 
