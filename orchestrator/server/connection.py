@@ -4,7 +4,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -48,15 +48,14 @@ class _Process(NamedTuple):
 class Connection:
     """HTTP over the Unix socket of a daemon; `http` is used within `reached` alone.
 
-    `on_answer` gets the version of the daemon with every answer; empty if the daemon is too old to say it.
+    With `within`, a daemon that is silent for so many seconds is given up, whatever it does.
     """
 
-    def __init__(self, path: Path, token: str, on_answer: Callable[[str], None] = lambda _version: None) -> None:
-        self._path, self._answered_at = path, 0.0
+    def __init__(self, path: Path, token: str, within: float | None = None) -> None:
+        self._path, self._answered_at, self._within = path, 0.0, within
         transport = httpx.HTTPTransport(uds=str(path))
         self.http = httpx.Client(transport=transport, base_url="http://orchestrator", timeout=READ_TIMEOUT)
         self.http.headers[VERSION] = __version__
-        self.http.event_hooks["response"] = [lambda answer: on_answer(answer.headers.get(VERSION, ""))]
         if token:
             self.http.headers["Authorization"] = f"Bearer {token}"
 
@@ -83,10 +82,10 @@ class Connection:
         given_up_at = time.monotonic() + LONGEST_WORK
         while time.monotonic() - self._answered_at > FRESH:
             try:
-                self.http.get("/healthz", timeout=ANSWER_WITHIN)
+                self.http.get("/healthz", timeout=self._within or ANSWER_WITHIN)
                 self._answered_at = time.monotonic()
             except httpx.TimeoutException:
-                if time.monotonic() > given_up_at or not _is_working(self._path):
+                if self._within or time.monotonic() > given_up_at or not _is_working(self._path):
                     raise
 
     def _silent(self, process: _Process | None) -> DaemonUnreachable:
