@@ -36,6 +36,7 @@ from orchestrator.storage.vault import Vault
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
+from orchestrator.wiring.backups import backup_loop
 from orchestrator.wiring.base import Base, CurrentSettings
 from orchestrator.wiring.launching import launch_config, model_of_task, task_factory
 from orchestrator.wiring.monitoring import monitoring_loops
@@ -142,6 +143,7 @@ def _loops(
         "callbacks": outbox.run,
         "shared login": partial(share_login, lambda: running.launching.login),
         "schedules": service.schedules.run,
+        "backups": backup_loop(base),
         **monitoring_loops(service),
     }
 
