@@ -129,6 +129,18 @@ COMMANDS = {
         "orchestrator metrics rules | sudo tee /etc/prometheus/orchestrator.rules.yaml",
         "For programs",
     ),
+    "backup": Entry(
+        "backup.backup",
+        "Back up the data folder while the daemon works.",
+        "orchestrator backup /mnt/other-disk/orchestrator.tar.zst",
+        "Tasks",
+    ),
+    "restore": Entry(
+        "backup.backup",
+        "Restore a backup into an empty folder.",
+        "orchestrator restore orchestrator.tar.zst --data-dir ~/restored",
+        "Tasks",
+    ),
     "state": Entry(
         "commands.state",
         "Read and change a state.json.",

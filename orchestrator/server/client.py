@@ -1,6 +1,6 @@
 """The daemon as a program on the same machine sees it: requests over its Unix socket, answers as views."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, TypeVar
@@ -49,6 +49,7 @@ from orchestrator.server.schemas.user_requests import (
     RequestView,
     ReviewView,
 )
+from orchestrator.server.versions import VERSION
 
 __all__ = ["WRITE_TIMEOUT", "Client", "DaemonUnreachable", "ReceivedEvent", "RequestRefused", "TaskState"]
 
@@ -81,6 +82,10 @@ class Client:
         self.socket, self._within = socket, within
         self._connection = Connection(socket, token, within)
         self._http = self._connection.http
+
+    def on_answer(self, hear: Callable[[str], None]) -> None:
+        """Call `hear` with the daemon's version at every answer; empty if the daemon is too old to say it."""
+        self._http.event_hooks = {"response": [lambda answer: hear(answer.headers.get(VERSION, ""))]}
 
     def __enter__(self) -> Self:
         return self

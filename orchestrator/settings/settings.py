@@ -19,6 +19,7 @@ from orchestrator.settings.environment import config_folders, default_data_dir, 
 from orchestrator.settings.layers import Layer
 from orchestrator.settings.sections.access import Listen
 from orchestrator.settings.sections.agent import AgentSettings, GraceSettings
+from orchestrator.settings.sections.backup import BackupSettings
 from orchestrator.settings.sections.checks import CheckSettings
 from orchestrator.settings.sections.folders import FolderSettings
 from orchestrator.settings.sections.forge import ForgeSettings
@@ -88,6 +89,7 @@ class Settings(BaseSettings):
     queries: Queries = {}
     hooks: Hooks = {}
     forge: ForgeSettings = ForgeSettings()
+    backup: BackupSettings = BackupSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()
     retention: RetentionSettings = RetentionSettings()

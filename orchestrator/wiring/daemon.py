@@ -37,6 +37,7 @@ from orchestrator.storage.vault import Vault
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
+from orchestrator.wiring.backups import backup_loop
 from orchestrator.wiring.base import Base, CurrentSettings
 from orchestrator.wiring.intake import intake_loops
 from orchestrator.wiring.launching import launch_config, model_of_task, task_factory
@@ -145,6 +146,7 @@ def _loops(
         "shared login": partial(share_login, lambda: running.launching.login),
         "schedules": service.schedules.run,
         "housekeeping": Housekeeper(service.disk).run,
+        "backups": backup_loop(base),
         **monitoring_loops(service),
         **intake_loops(base, service),
     }
