@@ -4,7 +4,10 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A command: the module with the function or group of its name, and what the list of commands shows."""
+    """A command: the module with the function or group of its name, and what the list of commands shows.
+
+    Commands without a panel are not listed.
+    """
 
     module: str
     summary: str
@@ -99,15 +102,43 @@ COMMANDS = {
         "commands.publish", "Download what a task made as a ZIP archive.", "orchestrator download ABC-123", "Tasks"
     ),
     "archive": Entry("commands.publish", "Archive an ended task.", "orchestrator archive ABC-123", "Tasks"),
+    "disk": Entry("disk.disk", "Show what takes disk space, and what will be removed.", "orchestrator disk", "Tasks"),
+    "prune": Entry(
+        "disk.prune", "Remove files of ended tasks.", "orchestrator prune --dry-run --older-than 30d", "Tasks"
+    ),
     "delete": Entry("commands.publish", "Delete a draft or an ended task.", "orchestrator delete ABC-123", "Tasks"),
     "drain": Entry(
         "commands.control", "End all agents before a restart; their sessions are kept.", "orchestrator drain", "Tasks"
+    ),
+    "schedule": Entry(
+        "schedules.schedule",
+        "Submit tasks again and again.",
+        "orchestrator schedule add '0 22 * * 1-5' 'Remove dead code'",
+        "Tasks",
     ),
     "limits": Entry("commands.status", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
     "report": Entry(
         "reports.report",
         "Read what happened since a time, as in the morning.",
         "orchestrator report --since 22:00",
+        "Tasks",
+    ),
+    "metrics": Entry(
+        "monitoring.metrics",
+        "Show metrics, and print rules and a dashboard for them.",
+        "orchestrator metrics rules | sudo tee /etc/prometheus/orchestrator.rules.yaml",
+        "For programs",
+    ),
+    "backup": Entry(
+        "backup.backup",
+        "Back up the data folder while the daemon works.",
+        "orchestrator backup /mnt/other-disk/orchestrator.tar.zst",
+        "Tasks",
+    ),
+    "restore": Entry(
+        "backup.backup",
+        "Restore a backup into an empty folder.",
+        "orchestrator restore orchestrator.tar.zst --data-dir ~/restored",
         "Tasks",
     ),
     "state": Entry(
@@ -137,7 +168,18 @@ COMMANDS = {
     "schema": Entry(
         "commands.definitions", "Print a JSON Schema for editors.", "orchestrator schema state", "For programs"
     ),
+    "intake": Entry("intake.listing", "Show what came in by itself.", "orchestrator intake --refused", "Tasks"),
     "status": Entry(
         "commands.status", "Show the daemon, its queue and running agents.", "orchestrator status", "Tasks"
     ),
+    "completion": Entry(
+        "parsing.completion",
+        "Complete commands and ids in your shell.",
+        'eval "$(orchestrator completion bash)"',
+        "For programs",
+    ),
+    "version": Entry("parsing.completion", "Print the version.", "orchestrator version", "For programs"),
+    "start": Entry("tasks.choice", "Have a task go on.", "orchestrator start ABC-123", ""),
+    "stop": Entry("tasks.choice", "Pause or cancel a task.", "orchestrator stop ABC-123", ""),
+    "kill": Entry("tasks.choice", "Pause or cancel a task.", "orchestrator kill ABC-123", ""),
 }

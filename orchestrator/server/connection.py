@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import httpx
 
+from orchestrator import __version__
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import owned_by_another
+from orchestrator.server.versions import VERSION
 
 READ_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 """Seconds."""
@@ -44,12 +46,16 @@ class _Process(NamedTuple):
 
 
 class Connection:
-    """HTTP over the Unix socket of a daemon; `http` is used within `reached` alone."""
+    """HTTP over the Unix socket of a daemon; `http` is used within `reached` alone.
 
-    def __init__(self, path: Path, token: str) -> None:
-        self._path, self._answered_at = path, 0.0
+    With `within`, a daemon that is silent for so many seconds is given up, whatever it does.
+    """
+
+    def __init__(self, path: Path, token: str, within: float | None = None) -> None:
+        self._path, self._answered_at, self._within = path, 0.0, within
         transport = httpx.HTTPTransport(uds=str(path))
         self.http = httpx.Client(transport=transport, base_url="http://orchestrator", timeout=READ_TIMEOUT)
+        self.http.headers[VERSION] = __version__
         if token:
             self.http.headers["Authorization"] = f"Bearer {token}"
 
@@ -76,10 +82,10 @@ class Connection:
         given_up_at = time.monotonic() + LONGEST_WORK
         while time.monotonic() - self._answered_at > FRESH:
             try:
-                self.http.get("/healthz", timeout=ANSWER_WITHIN)
+                self.http.get("/healthz", timeout=self._within or ANSWER_WITHIN)
                 self._answered_at = time.monotonic()
             except httpx.TimeoutException:
-                if time.monotonic() > given_up_at or not _is_working(self._path):
+                if self._within or time.monotonic() > given_up_at or not _is_working(self._path):
                     raise
 
     def _silent(self, process: _Process | None) -> DaemonUnreachable:

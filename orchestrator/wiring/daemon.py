@@ -14,6 +14,7 @@ from orchestrator.core.events.events import Event
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.child_tasks import ChildTasks
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
+from orchestrator.daemon.housekeeping.housekeeper import Housekeeper
 from orchestrator.daemon.launching import LaunchConfig
 from orchestrator.daemon.monitors import AgentMonitor, ResourceMonitor, share_login
 from orchestrator.daemon.reporting.projections import ProjectionWriter
@@ -36,9 +37,13 @@ from orchestrator.storage.vault import Vault
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
+from orchestrator.wiring.backups import backup_loop
 from orchestrator.wiring.base import Base, CurrentSettings
+from orchestrator.wiring.intake import intake_loops
 from orchestrator.wiring.launching import launch_config, model_of_task, task_factory
+from orchestrator.wiring.monitoring import monitoring_loops
 from orchestrator.wiring.outward import callback_outbox, messenger, publish_targets, publisher
+from orchestrator.wiring.schedules import watch_run_windows
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.evaluation.gates import Gates
 from orchestrator.workspaces.evaluation.judge import Judge
@@ -105,11 +110,13 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     )
     executor = CommandExecutor(adapters, base.inbox)
     supervisor = _supervisor(base, executor, running)
+    watch_run_windows(base, supervisor, timers)
     reports = Reports(base.pipeline_of, partial(change_of, base.workspace), redactor.masked, base.files)
     outbox = callback_outbox(base, running)
     for part in (checkpoints, reports, adapters.publisher, adapters.children, outbox, projections):
         supervisor.listen(part.on_decision)
     supervisor.listen(partial(_discard_secrets_of_ended, base.secrets))
+    service = _service(base, supervisor, checkpoints, targets, running)
     return Daemon(
         settings=base.settings,
         definitions=base.definitions,
@@ -123,20 +130,25 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         reports=reports,
         projections=projections,
         resources=_resource_monitor(base, supervisor),
-        service=_service(base, supervisor, checkpoints, targets, running),
+        service=service,
         launching=lambda: running.launching,
-        loops=_loops(base, supervisor, running, outbox),
+        loops=_loops(base, supervisor, running, outbox, service),
     )
 
 
 def _loops(
-    base: Base, supervisor: Supervisor, running: RunExecutor, outbox: Outbox
+    base: Base, supervisor: Supervisor, running: RunExecutor, outbox: Outbox, service: Service
 ) -> dict[str, Callable[[], Coroutine[object, object, None]]]:
     return {
         "stalls": _stall_detector(base, supervisor).run,
         "agents": _agent_monitor(base, supervisor, running).run,
         "callbacks": outbox.run,
         "shared login": partial(share_login, lambda: running.launching.login),
+        "schedules": service.schedules.run,
+        "housekeeping": Housekeeper(service.disk).run,
+        "backups": backup_loop(base),
+        **monitoring_loops(service),
+        **intake_loops(base, service),
     }
 
 

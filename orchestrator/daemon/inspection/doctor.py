@@ -1,7 +1,8 @@
 """What would stop an unattended night, as the daemon itself finds it."""
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -47,8 +48,17 @@ class DoctorService:
 
     settings: Callable[[], Settings]
     clock: Callable[[], datetime]
+    troubles: Callable[[], Sequence[str]]
+    """Why work does not come in, for each source that brings none."""
     _newest: _Examination | None = None
     _work: "asyncio.Task[None] | None" = None
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many findings of each level the last examination that is done had; none before the first."""
+        newest = self._newest
+        if newest is None or not newest.is_done:
+            return {}
+        return dict.fromkeys(map(str, Level), 0) | Counter(str(one.level) for one in newest.findings)
 
     async def examine(self) -> DoctorResult:
         """Return the findings of an examination that began at most a minute ago."""
@@ -74,6 +84,10 @@ class DoctorService:
             log.exception("doctor_failed")
             text = "a check failed; the daemon's log has the details"
             examination.findings.append(DoctorFinding(name="doctor", level=Level.BAD, text=text))
+        else:
+            look = "orchestrator intake"
+            waiting = [DoctorFinding(name="intake", level=Level.WARN, text=text, mend=look) for text in self.troubles()]
+            examination.findings.extend(waiting)
         finally:
             examination.is_done = True
             self._work = None
