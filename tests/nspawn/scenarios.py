@@ -16,7 +16,7 @@ BITE_SECONDS = 12
 DROP_INS = ROOT / f"etc/systemd/system/{UNIT}.d"
 SETTINGS = Path("/etc/orchestrator/orchestrator.toml")
 HANGING = """\
-import re, signal, sys
+import re, signal
 
 def spin(*_):
     while True:
@@ -25,9 +25,8 @@ def spin(*_):
 def hold(*_):
     re.match("(a+)+$", "a" * 60 + "b")
 
-if "serve" in sys.argv:
-    signal.signal(signal.SIGUSR1, spin)
-    signal.signal(signal.SIGUSR2, hold)
+signal.signal(signal.SIGUSR1, spin)
+signal.signal(signal.SIGUSR2, hold)
 """
 AGENT = """
 [agent]
@@ -88,7 +87,8 @@ def prepare() -> None:
     (ROOT / str(SETTINGS)[1:]).write_text(f"{before}\n{text}")
     (DROP_INS / "zz-test.conf").write_text(f"[Service]\nWatchdogSec={BITE_SECONDS}\nRestartSec=1\n")
     packages = Path(out(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    (ROOT / str(packages)[1:] / "sitecustomize.py").write_text(HANGING)
+    (ROOT / str(packages)[1:] / "hanging.py").write_text(HANGING)
+    (ROOT / str(packages)[1:] / "hanging.pth").write_text("import hanging\n")
     home = "/home/orchestrator"
     out(*as_account("sh", "-c", "rm -rf repo agent && mkdir agent && git init -q -b main repo && cd repo && echo hello > README.md && "
                     "git add . && git -c user.name=t -c user.email=t@e commit -qm first"))  # fmt: skip
