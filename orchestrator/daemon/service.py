@@ -16,6 +16,7 @@ from orchestrator.daemon.inspection.board import BoardService
 from orchestrator.daemon.inspection.changes import Changes
 from orchestrator.daemon.inspection.present import PresentService
 from orchestrator.daemon.inspection.preview import PreviewService
+from orchestrator.daemon.notifications.service import NotificationService
 from orchestrator.daemon.reporting.oversight import Oversight, OversightParts, build_oversight
 from orchestrator.daemon.schedules.service import ScheduleService, build_schedules
 from orchestrator.daemon.services.bulk import BatchService, BulkService
@@ -64,6 +65,7 @@ class ServiceParts:
     with_forge: Callable[[Task], Task]
     usage_of: Callable[[Task], Usage | None]
     isolation: Callable[[], str]
+    notifications: NotificationService
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
 
@@ -95,6 +97,7 @@ class Service:
     archives: ArchiveService
     attention: AttentionService
     changes: Changes
+    notifications: NotificationService
     oversight: Oversight
     schedules: ScheduleService
 
@@ -152,6 +155,7 @@ def build_service(parts: ServiceParts) -> Service:
         archives=ArchiveService(index=index, files=store.files, workspace=parts.workspace, redact=redact),
         attention=attention,
         changes=changes,
+        notifications=parts.notifications,
         oversight=_oversight(parts, index, status, limits, attention),
         schedules=build_schedules(store, submissions, supervisor, clock),
     )

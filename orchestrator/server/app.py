@@ -34,6 +34,7 @@ from orchestrator.server.routes import (
     tokens,
     user_requests,
 )
+from orchestrator.server.routes.oversight import notifications
 from orchestrator.server.web.router import add_pages
 
 
@@ -61,6 +62,7 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         user_requests.router,
         daemon.people,
         limits.router,
+        notifications.router,
         records.router,
         checkpoints.router,
         texts.router,

@@ -22,6 +22,7 @@ from orchestrator.settings.sections.agent import AgentSettings, GraceSettings
 from orchestrator.settings.sections.checks import CheckSettings
 from orchestrator.settings.sections.folders import FolderSettings
 from orchestrator.settings.sections.forge import ForgeSettings
+from orchestrator.settings.sections.notify import NotifySettings
 from orchestrator.settings.sections.people import CallbackSettings, PeopleSettings
 from orchestrator.settings.sections.spending import BudgetSettings, LimitSettings
 from orchestrator.settings.sections.trackers import Trackers, TrackerSettings
@@ -77,6 +78,7 @@ class Settings(BaseSettings):
     graces: GraceSettings = GraceSettings()
     checks: CheckSettings = CheckSettings()
     people: PeopleSettings = PeopleSettings()
+    notify: NotifySettings = NotifySettings()
     callbacks: CallbackSettings = CallbackSettings()
     limits: LimitSettings = LimitSettings()
     budget: BudgetSettings = BudgetSettings()

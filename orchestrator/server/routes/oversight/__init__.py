@@ -1,0 +1,1 @@
+"""Routes of what an operator reads about the whole."""
