@@ -4,7 +4,10 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A command: the module with the function or group of its name, and what the list of commands shows."""
+    """A command: the module with the function or group of its name, and what the list of commands shows.
+
+    Commands without a panel are not listed.
+    """
 
     module: str
     summary: str
@@ -146,4 +149,14 @@ COMMANDS = {
     "status": Entry(
         "commands.status", "Show the daemon, its queue and running agents.", "orchestrator status", "Tasks"
     ),
+    "completion": Entry(
+        "parsing.completion",
+        "Complete commands and ids in your shell.",
+        'eval "$(orchestrator completion bash)"',
+        "For programs",
+    ),
+    "version": Entry("parsing.completion", "Print the version.", "orchestrator version", "For programs"),
+    "start": Entry("tasks.choice", "Have a task go on.", "orchestrator start ABC-123", ""),
+    "stop": Entry("tasks.choice", "Pause or cancel a task.", "orchestrator stop ABC-123", ""),
+    "kill": Entry("tasks.choice", "Pause or cancel a task.", "orchestrator kill ABC-123", ""),
 }

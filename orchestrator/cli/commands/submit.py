@@ -15,6 +15,7 @@ from rich.text import Text
 from orchestrator.cli.context import Json, UsageError, context_of, has_stopped, parse_options, retry_while_down
 from orchestrator.cli.intake.batch import BATCH, read_batch
 from orchestrator.cli.output import console, note, plain, print_json, status_text
+from orchestrator.cli.parsing.standard_input import is_piped
 from orchestrator.cli.request_output import how
 from orchestrator.cli.times import future_time
 from orchestrator.core.task.task import Priority, TaskStatus
@@ -59,7 +60,7 @@ TicketText = Annotated[
     str | None,
     typer.Argument(
         metavar="TEXT",
-        help="What to do, or a ticket on a tracker: ABC-123, owner/repo#12, or its address; - reads standard input.",
+        help="What to do, or a ticket on a tracker: ABC-123, owner/repo#12, or its address; - or none: standard input.",
     ),
 ]
 Pipeline = Annotated[str | None, typer.Option(metavar="NAME", help="The pipeline; default: by the type of the ticket.")]
@@ -235,8 +236,10 @@ def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait:
 
 def _ticket(text: str | None, file: Path | None) -> str:
     """Return the ticket's text, read no further than the size limit of a ticket."""
+    if text is None and file is None and is_piped():
+        text = "-"
     if (text is None) == (file is None):
-        raise UsageError("give the ticket once: as TEXT, with --file F, or as - for standard input")
+        raise UsageError("give the ticket once: as TEXT, with --file F, or on standard input")
     if file is None and text != "-":
         return readable(text or "", "the text")
     try:

@@ -249,6 +249,12 @@ class TaskView(View):
     closing: Words | None
 
 
+class TasksView(View):
+    """Several tasks, whole."""
+
+    tasks: tuple[TaskView, ...]
+
+
 class TaskLine(View):
     """A task's line in a list; `progress` in percent, null where it is not known without reading the task."""
 
