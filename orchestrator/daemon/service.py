@@ -18,6 +18,7 @@ from orchestrator.daemon.inspection.changes import Changes
 from orchestrator.daemon.inspection.present import PresentService
 from orchestrator.daemon.inspection.preview import PreviewService
 from orchestrator.daemon.intake.intake import IntakeParts, IntakeService, build_intake
+from orchestrator.daemon.notifications.service import NotificationService
 from orchestrator.daemon.reporting.oversight import Oversight, OversightParts, build_oversight
 from orchestrator.daemon.schedules.service import ScheduleService, build_schedules
 from orchestrator.daemon.services.bulk import BatchService, BulkService
@@ -66,6 +67,7 @@ class ServiceParts:
     with_forge: Callable[[Task], Task]
     usage_of: Callable[[Task], Usage | None]
     isolation: Callable[[], str]
+    notifications: NotificationService
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
 
@@ -98,6 +100,7 @@ class Service:
     archives: ArchiveService
     attention: AttentionService
     changes: Changes
+    notifications: NotificationService
     oversight: Oversight
     disk: DiskService
     schedules: ScheduleService
@@ -130,8 +133,16 @@ def build_service(parts: ServiceParts) -> Service:
     schedules = build_schedules(store, submissions, supervisor, clock)
     history, tasks = _task_history(parts, index, requests), _task_service(parts, index, submissions, recovery)
     intake = _intake(parts, index, submissions, tasks)
-    history = _task_history(parts, index, requests)
-    tasks = _task_service(parts, index, submissions, recovery)
+    watched = OversightParts(
+        index=index,
+        store=store,
+        status=status,
+        limits=limits,
+        attention=attention,
+        intake=intake,
+        redact=redact,
+        note_sources=(schedules.not_submitted, intake.notes),
+    )
     return Service(
         data_dir=store.data_dir,
         access=AccessControl(store.files, parts.settings().socket_group),
@@ -144,9 +155,7 @@ def build_service(parts: ServiceParts) -> Service:
         limits=limits,
         checkpoints=CheckpointService(index=index, checkpoints=parts.checkpoints),
         recovery=recovery,
-        states=StateService(
-            index=index, inbox=inbox, files=store.files, workspace=parts.workspace, redact=redact, clock=clock
-        ),
+        states=_state_service(parts, index),
         records=RecordService(index=index, events=store.events, files=store.files, redact=redact),
         history=history,
         events=events,
@@ -161,23 +170,21 @@ def build_service(parts: ServiceParts) -> Service:
         archives=ArchiveService(index=index, files=store.files, workspace=parts.workspace, redact=redact),
         attention=attention,
         changes=changes,
-        oversight=_oversight(
-            parts,
-            OversightParts(
-                index=index,
-                store=store,
-                status=status,
-                limits=limits,
-                attention=attention,
-                intake=intake,
-                redact=redact,
-                note_sources=(schedules.not_submitted, intake.notes),
-            ),
-        ),
+        oversight=_oversight(parts, watched),
         schedules=schedules,
-        oversight=_oversight(parts, index, status, limits, attention),
+        notifications=parts.notifications,
         disk=_disk_service(parts, index, tasks),
-        schedules=build_schedules(store, submissions, supervisor, clock),
+    )
+
+
+def _state_service(parts: ServiceParts, index: TaskIndex) -> StateService:
+    return StateService(
+        index=index,
+        inbox=parts.inbox,
+        files=parts.store.files,
+        workspace=parts.workspace,
+        redact=parts.redact,
+        clock=parts.clock,
     )
 
 
@@ -205,8 +212,8 @@ def _task_history(parts: ServiceParts, index: TaskIndex, requests: UserRequestSe
     )
 
 
-def _oversight(parts: ServiceParts, given: OversightParts) -> Oversight:
-    made = build_oversight(given)
+def _oversight(parts: ServiceParts, watched: OversightParts) -> Oversight:
+    made = build_oversight(watched)
     parts.supervisor.listen(made.metrics.counted.on_decision)
     parts.supervisor.time_commits(made.metrics.counted.commits.observe)
     return made
