@@ -28,7 +28,7 @@ from orchestrator.server.schemas.checkpoints import (
 from orchestrator.server.schemas.daemon import StatusView
 from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
 from orchestrator.server.schemas.limits import LimitsView
-from orchestrator.server.schemas.records import AttemptList, TranscriptPage
+from orchestrator.server.schemas.records import AttemptList, JournalPage, TranscriptPage
 from orchestrator.server.schemas.task_input import (
     BatchBody,
     CapsBody,
@@ -122,6 +122,10 @@ class Client:
     def why(self, name: str) -> WhyView:
         """Return what keeps a task where it is."""
         return self._get(WhyView, f"{_path(name)}/why")
+
+    def journal(self, name: str, since: int, limit: int) -> JournalPage:
+        """Return decisions about a task after the one of that number."""
+        return self._get(JournalPage, f"{_path(name)}/journal", {"since": since, "limit": limit})
 
     def agents(self, name: str) -> AttemptList:
         """Return every agent of a task, oldest first."""

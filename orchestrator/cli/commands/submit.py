@@ -224,7 +224,7 @@ def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait:
         if task.paused and not json:
             note("it is paused, because all tasks are paused: orchestrator resume --all")
         if wait:
-            task = _followed(client, task, quiet=json)
+            task = _awaited(client, task, quiet=json)
     if json:
         print_json(task)
     elif task.status is TaskStatus.DRAFT:
@@ -254,6 +254,15 @@ def _ticket(text: str | None, file: Path | None) -> str:
 def _decoded(content: bytes) -> str:
     """Return the text, with surrogates for bytes that are not UTF-8."""
     return content.decode("utf-8", "surrogateescape")
+
+
+def _awaited(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
+    """Return the task when it has stopped; say on Ctrl-C that it goes on."""
+    try:
+        return _followed(client, task, quiet=quiet)
+    except KeyboardInterrupt:
+        note(f"{task.id} goes on; follow it: orchestrator logs {task.id} -f    end it: orchestrator cancel {task.id}")
+        raise
 
 
 def _followed(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
