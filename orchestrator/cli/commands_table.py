@@ -107,6 +107,12 @@ COMMANDS = {
         "orchestrator report --since 22:00",
         "Tasks",
     ),
+    "metrics": Entry(
+        "monitoring.metrics",
+        "Show metrics, and print rules and a dashboard for them.",
+        "orchestrator metrics rules | sudo tee /etc/prometheus/orchestrator.rules.yaml",
+        "For programs",
+    ),
     "state": Entry(
         "commands.state",
         "Read and change a state.json.",

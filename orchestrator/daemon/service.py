@@ -17,6 +17,7 @@ from orchestrator.daemon.inspection.changes import Changes
 from orchestrator.daemon.inspection.present import PresentService
 from orchestrator.daemon.inspection.preview import PreviewService
 from orchestrator.daemon.reporting.oversight import Oversight, OversightParts, build_oversight
+from orchestrator.daemon.schedules.service import ScheduleService, build_schedules
 from orchestrator.daemon.services.bulk import BatchService, BulkService
 from orchestrator.daemon.services.checkpoints import CheckpointService
 from orchestrator.daemon.services.events import EventService
@@ -95,6 +96,7 @@ class Service:
     attention: AttentionService
     changes: Changes
     oversight: Oversight
+    schedules: ScheduleService
 
     def end_streams(self) -> None:
         """End every stream to a reader, because the daemon stops."""
@@ -151,6 +153,7 @@ def build_service(parts: ServiceParts) -> Service:
         attention=attention,
         changes=changes,
         oversight=_oversight(parts, index, status, limits, attention),
+        schedules=build_schedules(store, submissions, supervisor, clock),
     )
 
 
@@ -176,6 +179,7 @@ def _oversight(
         )
     )
     parts.supervisor.listen(made.metrics.counted.on_decision)
+    parts.supervisor.time_commits(made.metrics.counted.commits.observe)
     return made
 
 

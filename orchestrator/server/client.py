@@ -184,7 +184,7 @@ class Client:
             yield from _received(response.iter_raw())
 
     def request(self, name: str, action: str) -> TaskView:
-        """Do something with a task: pause, resume, cancel, retry, submit, review or archive it."""
+        """Do something with a task: pause, resume, start, cancel, retry, submit, review or archive it."""
         return _view(TaskView, self._sent("POST", f"{_path(name)}/{action}"))
 
     def batch(self, verb: Verb, names: Sequence[str], caps: CapsBody | None = None) -> BatchView:
@@ -209,6 +209,10 @@ class Client:
         content = body.model_dump_json(by_alias=True, exclude_unset=True).encode()
         headers = {"Content-Type": "application/json"}
         return _view(TaskView, self._sent("PATCH", _path(name), content=content, headers=headers))
+
+    def metrics(self) -> str:
+        """Return the daemon's metrics in Prometheus' text format."""
+        return self._sent("GET", "/metrics").text
 
     def limits(self) -> LimitsView:
         """Return what limits work now."""

@@ -46,10 +46,13 @@ def resume(
     context: typer.Context,
     task: SomeOrAll = None,
     all: Annotated[bool, typer.Option("--all", "-a", help="Every paused task; also ends a drain.")] = False,  # noqa: A002
+    now: Annotated[bool, typer.Option("--now", help="Before its start time and outside its run windows, too.")] = False,
     json: Json = False,
 ) -> int:
     """Resume paused tasks where they stopped, as soon as a slot is free."""
-    return _ask_some_or_all(context, task or (), Verb.RESUME, all=all, json=json)
+    if now and all:
+        raise UsageError("--now lets tasks run outside their hours; name them")
+    return _ask_some_or_all(context, task or (), Verb.START if now else Verb.RESUME, all=all, json=json)
 
 
 def cancel(context: typer.Context, task: TaskNames, json: Json = False) -> int:

@@ -19,4 +19,5 @@ class Verb(StrEnum):
     RESUME = "resume"
     RETRY = "retry"
     REVIEW = "review"
+    START = "start"
     SUBMIT = "submit"

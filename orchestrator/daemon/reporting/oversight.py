@@ -47,12 +47,13 @@ def build_oversight(parts: OversightParts) -> Oversight:
     """Return the services of an operator; the metrics must be told each decision. Raises UnfitIndex."""
     histories = Histories(index=parts.index, store=parts.store)
     settings, clock = parts.status.settings, parts.status.clock
+    doctor = DoctorService(settings=settings, clock=clock)
     return Oversight(
         audit=AuditService(events=parts.store.events),
         definitions=DefinitionService(settings=settings),
-        doctor=DoctorService(settings=settings, clock=clock),
+        doctor=doctor,
         metrics=MetricsService(
-            status=parts.status, limits=parts.limits, attention=parts.attention, redact=parts.redact
+            status=parts.status, limits=parts.limits, attention=parts.attention, doctor=doctor, redact=parts.redact
         ),
         report=NightReportService(
             histories=histories,

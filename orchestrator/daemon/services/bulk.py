@@ -90,6 +90,7 @@ _DO: Mapping[Verb, Callable[[BatchService, str, Ask], Awaitable[Task | None]]] =
     Verb.RESUME: lambda batch, name, ask: batch.tasks.resume(name, ask.by),
     Verb.RETRY: lambda batch, name, ask: batch.tasks.retry(name, ask.by),
     Verb.REVIEW: lambda batch, name, ask: batch.tasks.review(name, ask.by),
+    Verb.START: lambda batch, name, ask: batch.tasks.start(name, ask.by),
     Verb.SUBMIT: lambda batch, name, ask: batch.tasks.submit_draft(name, ask.by),
 }
 

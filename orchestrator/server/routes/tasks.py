@@ -138,6 +138,12 @@ async def resume(name: TaskName, service: TheService, by: By) -> TaskView:
     return task_view(await service.tasks.resume(name, by), service.redact)
 
 
+@router.post("/{name}/start", responses=refuses(*CHANGED))
+async def start(name: TaskName, service: TheService, by: By) -> TaskView:
+    """Let the task run now: before its start time, and outside its run windows until they close the next time."""
+    return task_view(await service.tasks.start(name, by), service.redact)
+
+
 @router.post("/{name}/cancel", responses=refuses(*CHANGED))
 async def cancel(name: TaskName, service: TheService, by: By) -> TaskView:
     """Cancel the task."""

@@ -217,6 +217,7 @@ class TaskView(View):
     after: tuple[str, ...]
     retry_of: str | None = None
     start_at: datetime | None
+    made_by: str | None = None
     retry_at: datetime | None
     created_at: datetime
     updated_at: datetime
