@@ -221,6 +221,8 @@ def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait:
         if task.ticket.preflight and task.ticket.preflight.env_unset:
             unset = ", ".join(task.ticket.preflight.env_unset)
             note(f"MCP servers of its agents may not start: {unset} not set; add them to pass_env or env in [agent]")
+        if task.status is not TaskStatus.DRAFT and (trouble := client.status().trouble):
+            note(f"it waits, because no agent can work: {trouble}")
         if task.paused and not json:
             note("it is paused, because all tasks are paused: orchestrator resume --all")
         if wait:
