@@ -30,7 +30,9 @@ from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.services.tasks import TaskService
 from orchestrator.daemon.services.user_requests import UserRequestService
+from orchestrator.daemon.sources.service import SourceService
 from orchestrator.daemon.task_factory import TaskFactory
+from orchestrator.integrations.credentials import Credentials as Login
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.definitions import Definitions
 from orchestrator.processes.spec import Usage
@@ -45,7 +47,7 @@ from orchestrator.workspaces.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceParts:
-    """What use cases work with. `settings` and `definitions` return those in force now; `with_forge` blocks.
+    """What use cases work with. `settings` and `definitions` return those in force now; `with_forge`, `login_of` block.
 
     `usage_of` says what a task's processes take of the machine, `isolation` how they are kept apart from it; `redact`
     makes a text fit to leave.
@@ -62,6 +64,7 @@ class ServiceParts:
     trackers: Trackers
     factory: TaskFactory
     with_forge: Callable[[Task], Task]
+    login_of: Callable[[str], Login | None]
     usage_of: Callable[[Task], Usage | None]
     isolation: Callable[[], str]
     redact: Callable[[str], str]
@@ -97,6 +100,7 @@ class Service:
     changes: Changes
     oversight: Oversight
     schedules: ScheduleService
+    sources: SourceService
 
     def end_streams(self) -> None:
         """End every stream to a reader, because the daemon stops."""
@@ -154,6 +158,7 @@ def build_service(parts: ServiceParts) -> Service:
         changes=changes,
         oversight=_oversight(parts, index, status, limits, attention),
         schedules=build_schedules(store, submissions, supervisor, clock),
+        sources=SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock),
     )
 
 

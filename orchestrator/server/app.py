@@ -28,6 +28,7 @@ from orchestrator.server.routes import (
     records,
     reports,
     schedules,
+    sources,
     state_operations,
     tasks,
     texts,
@@ -70,6 +71,7 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         inspection.router,
         reports.router,
         schedules.router,
+        sources.router,
         state_operations.router,
         tokens.router,
     ):

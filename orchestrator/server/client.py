@@ -29,6 +29,7 @@ from orchestrator.server.schemas.daemon import StatusView
 from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
 from orchestrator.server.schemas.limits import LimitsView
 from orchestrator.server.schemas.records import AttemptList, JournalPage, TranscriptPage
+from orchestrator.server.schemas.sources import SourceBody, SourceView
 from orchestrator.server.schemas.task_input import (
     BatchBody,
     CapsBody,
@@ -114,6 +115,10 @@ class Client:
         content = body.model_dump_json(by_alias=True).encode()
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return _view(TaskView, self._sent("POST", "/api/tasks/import", content=content, headers=headers))
+
+    def fetch_source(self, address: str) -> SourceView:
+        """Return the daemon's copy of a repository elsewhere, which is brought up to date while this is repeated."""
+        return _view(SourceView, self._posted("/api/sources", SourceBody(address=address)))
 
     def task(self, name: str) -> TaskView:
         """Return one task, whole."""

@@ -17,6 +17,7 @@ from orchestrator.cli.intake.batch import BATCH, read_batch
 from orchestrator.cli.output import console, note, plain, print_json, status_text
 from orchestrator.cli.parsing.standard_input import is_piped
 from orchestrator.cli.request_output import how
+from orchestrator.cli.tasks.sources import repository_of
 from orchestrator.cli.times import future_time
 from orchestrator.core.task.task import Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
@@ -112,7 +113,9 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     text: TicketText = None,
     file: Annotated[Path | None, typer.Option("--file", "-F", help="Read the text from a file.")] = None,
     title: Annotated[str, typer.Option("--title", "-t", help="The title; default: the first line of the text.")] = "",
-    repo: Annotated[Path, typer.Option("--repo", "-C", help="The git repository; default: the current one.")] = Path(),
+    repo: Annotated[
+        str, typer.Option("--repo", "-C", metavar="PATH|URL", help="The git repository; default: the current one.")
+    ] = ".",
     pipeline: Pipeline = None,
     mode: Mode = None,
     type_: Type = None,
@@ -146,7 +149,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     given = {
         **read_batch(issues, skip_plan=skip_plan, skip_execute=skip_execute),
         "text": _ticket(text, file) if task is None or text or file else None,
-        "repo": repo.expanduser().absolute(),
+        "repo": repository_of(context, repo),
         "title": title,
         "pipeline": _of_mode(pipeline, mode),
         "type": type_,

@@ -54,7 +54,7 @@ ANSWERS = {
     "do": "`orchestrator submit TEXT` gives it work",
     "init": "nothing has to be initialised: `orchestrator doctor` says what is missing, `orchestrator submit TEXT` in "
     "a git repository gives it work, `orchestrator state init` makes a state.json without a daemon",
-    "clone": "`orchestrator submit TEXT --repo PATH` works in a clone of its own",
+    "clone": "`orchestrator submit TEXT --repo URL` clones a repository and works there",
     "diff": "`orchestrator show TASK` names the branch, and the command for the changes while they are under review; "
     "`orchestrator open` shows them in a browser",
     "exec": "nobody works beside an agent: `orchestrator logs TASK -f` shows what it does, "
