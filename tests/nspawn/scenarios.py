@@ -38,6 +38,15 @@ ORCHESTRATOR_SCRIPTED_HOME = "/home/orchestrator/agent"
 ORCHESTRATOR_SCENARIO = '{scenario}'
 """
 FIND_AGENT = "from orchestrator.pipelines.bundled import *; print(bundled(Kind.SCRIPTED_AGENT))"
+MAKE_REPOSITORY = """\
+rm -rf repo agent
+mkdir agent
+git init -q -b main repo
+cd repo
+echo hello > README.md
+git add .
+git -c user.name=t -c user.email=t@example.org commit -qm first
+"""
 HELD = {
     "ANALYSIS": [
         [{"run": "cat /proc/1/comm > who; for i in $(seq 300); do echo $i >> ticks; sleep 1; done"}],
@@ -89,12 +98,10 @@ def prepare() -> None:
     packages = Path(out(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     (ROOT / str(packages)[1:] / "hanging.py").write_text(HANGING)
     (ROOT / str(packages)[1:] / "hanging.pth").write_text("import hanging\n")
-    home = "/home/orchestrator"
-    out(*as_account("sh", "-c", "rm -rf repo agent && mkdir agent && git init -q -b main repo && cd repo && echo hello > README.md && "
-                    "git add . && git -c user.name=t -c user.email=t@e commit -qm first"))  # fmt: skip
+    out(*as_account("sh", "-ec", MAKE_REPOSITORY))
     out("systemctl", "daemon-reload")
     out("systemctl", "restart", UNIT)
-    say("prepared", f"{home}/repo, WatchdogSec={BITE_SECONDS}")
+    say("prepared", f"a scripted agent, a repository, WatchdogSec={BITE_SECONDS}")
 
 
 def sandbox() -> None:
@@ -188,6 +195,28 @@ def uninstall() -> None:
     say("its data deleted", "folder, home and account are gone")
 
 
+def of_user() -> None:
+    """Install the service of an ordinary user, with sandboxes that work, and remove it."""
+    if run("id", "ann").returncode:
+        out("useradd", "--create-home", "ann")
+    uid = out("id", "-u", "ann").strip()
+    out("loginctl", "enable-linger", "ann")
+    until("the user's service manager", lambda: (ROOT / "var/lib/systemd/linger/ann").exists() and
+          run("test", "-S", f"/run/user/{uid}/systemd/private").returncode == 0)  # fmt: skip
+    ann = ("runuser", "-u", "ann", "--", "env", "-C", "/home/ann", "HOME=/home/ann", f"XDG_RUNTIME_DIR=/run/user/{uid}")
+    program = "/opt/orchestrator/bin/orchestrator"
+    out(*ann, program, "service", "install", "--user", "--yes")
+    status = json.loads(out(*ann, program, "status", "--json"))
+    shown = json.loads(out(*ann, program, "service", "status", "--json"))["properties"]
+    assert (shown["ActiveState"], status["isolation"]) == ("active", "bubblewrap"), (shown, status["isolation"])
+    say("service of a user", f"{shown['StatusText']}; isolation: {status['isolation']}")
+    out(*ann, program, "service", "uninstall", "--user", "--yes")
+    left = run("sh", "-c", "find /home/ann/.config -type f -o -type l").stdout.split()
+    assert left == [], left
+    assert (ROOT / "home/ann/.local/state/orchestrator/tasks").is_dir()
+    say("service of a user uninstalled", "nothing of it is left but its data")
+
+
 TRACES = (
     f"etc/systemd/system/{UNIT}",
     f"etc/systemd/system/{UNIT}.d",
@@ -228,5 +257,6 @@ def shown(words: str) -> str:
 
 
 SCENARIOS: Mapping[str, Callable[[], None]] = {
-    one.__name__: one for one in (install, score, prepare, sandbox, reload, bites, upgrade, warnings, uninstall)
+    one.__name__: one
+    for one in (install, score, prepare, sandbox, reload, bites, upgrade, warnings, of_user, uninstall)
 }
