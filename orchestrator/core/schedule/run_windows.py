@@ -21,6 +21,8 @@ LOOK_BACK, LOOK_AHEAD = timedelta(days=9), timedelta(days=16)
 """How far openings are looked for: the last closing of a window with one day is within a week, and so is the next
 opening, unless clocks leave its hours out.
 """
+SOON = timedelta(hours=18)
+"""How far off a time may be that is told without its day."""
 _DAY = timedelta(days=1)
 
 
@@ -109,8 +111,7 @@ class Closed:
         if self.until is None:
             return f"its run window {self.window.name} opens on no day of the next two weeks"
         at = self.until.astimezone(self.window.zone)
-        is_today = at.date() == now.astimezone(self.window.zone).date()
-        when = f"{at:%H:%M}" if is_today else f"{at:%a %Y-%m-%d %H:%M}"
+        when = f"{at:%H:%M}" if self.until - now < SOON else f"{at:%a %Y-%m-%d %H:%M}"
         return f"its run window {self.window.name} opens at {when} {self.window.zone}, {span_to(self.until, now)}"
 
 
