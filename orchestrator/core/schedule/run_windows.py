@@ -175,6 +175,27 @@ def next_edge(windows: RunWindows, now: datetime) -> datetime | None:
     return min(edges, default=None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWindowState:
+    """Whether a window is open, and until when it stays as it is; `zone` is the one by whose clocks it opens."""
+
+    name: str
+    zone: str
+    is_open: bool
+    until: datetime | None
+
+
+def states_of(windows: RunWindows, now: datetime) -> tuple[RunWindowState, ...]:
+    """Return how each window stands."""
+    found = []
+    for window in windows:
+        near = openings_near((window,), now.astimezone(UTC).date())
+        inside = next((one for one in near if one.start <= now < one.end), None)
+        until = inside.end if inside else next((one.start for one in near if one.start > now), None)
+        found.append(RunWindowState(name=window.name, zone=str(window.zone), is_open=inside is not None, until=until))
+    return tuple(found)
+
+
 def span_to(at: datetime, now: datetime) -> str:
     """Return how far off a time is: `in 3 h`, `in 2 days`, `in a moment`."""
     minutes = int((at - now).total_seconds() // 60)
