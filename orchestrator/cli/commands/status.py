@@ -17,6 +17,7 @@ from orchestrator.cli.output import (
     duration,
     facts,
     local,
+    plain,
     print_json,
     status_text,
     table,
@@ -71,6 +72,7 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
         ("data", found.data_dir),
         ("isolation", found.isolation),
+        *(("intake waits", plain(one)) for one in found.intake),
         *(
             (f"budget of {one.parent}", f"{budget_text(one.caps, one.spent)}, with its children")
             for one in found.budgets
