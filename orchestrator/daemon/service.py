@@ -175,9 +175,7 @@ def build_service(parts: ServiceParts) -> Service:
             ),
         ),
         schedules=schedules,
-        oversight=_oversight(parts, index, status, limits, attention),
         disk=_disk_service(parts, index, tasks),
-        schedules=build_schedules(store, submissions, supervisor, clock),
     )
 
 
