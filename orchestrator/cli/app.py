@@ -39,6 +39,8 @@ EXIT_CODES = {
     "no-such-file": NO_SUCH_TASK,
     "no-such-ticket": NO_SUCH_TASK,
     "no-such-token": NO_SUCH_TASK,
+    "no-such-channel": NO_SUCH_TASK,
+    "no-channel": NOT_ALLOWED,
     "no-such-schedule": NO_SUCH_TASK,
     "schedule-exists": NOT_ALLOWED,
     "schedule-busy": NOT_ALLOWED,
@@ -97,7 +99,7 @@ def _run(arguments: Sequence[str]) -> object:
     words = expand(arguments, COMMANDS, help_topics() if "help" in arguments else ())
     command = typer.main.get_command(build_app())
     hide_completion(command)
-    result: object = command.main(args=words or ["--help"], prog_name="orchestrator", standalone_mode=False)
+    result: object = command.main(args=words, prog_name="orchestrator", standalone_mode=False)
     return result
 
 

@@ -29,13 +29,14 @@ from orchestrator.server.routes import (
     records,
     reports,
     schedules,
+    sources,
     state_operations,
     tasks,
     texts,
     tokens,
     user_requests,
 )
-from orchestrator.server.routes.oversight import disk
+from orchestrator.server.routes.oversight import disk, notifications
 from orchestrator.server.web.router import add_pages
 
 
@@ -63,6 +64,7 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         user_requests.router,
         daemon.people,
         limits.router,
+        notifications.router,
         records.router,
         checkpoints.router,
         texts.router,
@@ -73,6 +75,7 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         reports.router,
         disk.router,
         schedules.router,
+        sources.router,
         state_operations.router,
         tokens.router,
         hooks.router,
