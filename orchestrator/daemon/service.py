@@ -134,7 +134,7 @@ def build_service(parts: ServiceParts) -> Service:
     submissions = _submission_service(parts, index)
     status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
-    schedules = build_schedules(store, submissions, supervisor, clock)
+    schedules = build_schedules(store, submissions, supervisor, parts.notifications.announcer.announce)
     history, tasks = _task_history(parts, index, requests), _task_service(parts, index, submissions, recovery)
     intake = _intake(parts, index, submissions, tasks)
     watched = OversightParts(

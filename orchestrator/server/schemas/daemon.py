@@ -10,6 +10,7 @@ from pydantic import BeforeValidator
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.base import View, Words
+from orchestrator.server.schemas.limits import RunWindowView
 from orchestrator.server.schemas.tasks import CapsView, SpentView, TaskLine
 
 
@@ -47,7 +48,8 @@ class StatusView(View):
     Sizes are in bytes, times in seconds. `trouble` says why agents cannot work. `queue` waits for a slot, `standing` is
     paused for another reason; `places` are the slots for tasks, `unreadable` has the reason for each task about which
     nothing can be decided. `isolation` is bubblewrap, or says why runs are without it. `budgets` are those that parents
-    share with live children. `intake` says why sources of work bring none.
+    share with live children. `intake` says why sources of work bring none, `run_windows` are the hours that
+    the settings give tasks.
     """
 
     health: str
@@ -73,6 +75,7 @@ class StatusView(View):
     running: tuple[RunningView, ...]
     budgets: tuple[SharedBudgetView, ...]
     intake: tuple[Words, ...]
+    run_windows: tuple[RunWindowView, ...] = ()
 
 
 class PipelineStageView(View):
