@@ -20,10 +20,12 @@ from orchestrator.settings.layers import Layer
 from orchestrator.settings.sections.access import Listen
 from orchestrator.settings.sections.agent import AgentSettings, GraceSettings
 from orchestrator.settings.sections.checks import CheckSettings
+from orchestrator.settings.sections.doctor import DoctorSettings
 from orchestrator.settings.sections.folders import FolderSettings
 from orchestrator.settings.sections.forge import ForgeSettings
 from orchestrator.settings.sections.people import CallbackSettings, PeopleSettings
 from orchestrator.settings.sections.spending import BudgetSettings, LimitSettings
+from orchestrator.settings.sections.telemetry import TelemetrySettings
 from orchestrator.settings.sections.trackers import Trackers, TrackerSettings
 from orchestrator.settings.sections.types import Seconds, SettingsSection, WholePath
 from orchestrator.settings.sections.windows import WindowTable, run_windows
@@ -83,6 +85,8 @@ class Settings(BaseSettings):
     windows: WindowTable = {}
     trackers: Trackers = TrackerSettings()
     forge: ForgeSettings = ForgeSettings()
+    doctor: DoctorSettings = DoctorSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()
     _layers: tuple[Layer, ...] = ()

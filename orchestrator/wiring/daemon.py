@@ -127,7 +127,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         resources=_resource_monitor(base, supervisor),
         service=service,
         launching=lambda: running.launching,
-        loops=_loops(base, supervisor, running, outbox) | monitoring_loops(service),
+        loops=_loops(base, supervisor, running, outbox) | monitoring_loops(base, service),
     )
 
 

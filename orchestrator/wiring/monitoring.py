@@ -1,10 +1,38 @@
-"""What watches the daemon for others: metrics."""
+"""What watches the daemon for others: metrics, and the doctor that examines before the night."""
 
 from collections.abc import Callable, Coroutine
+from datetime import datetime
+from functools import partial
 
+import structlog
+
+from orchestrator import clock
+from orchestrator.core.schedule.run_windows import openings_near
+from orchestrator.daemon.examination.dusk import DuskExamination
 from orchestrator.daemon.service import Service
+from orchestrator.wiring.base import Base
+
+log = structlog.get_logger()
 
 
-def monitoring_loops(service: Service) -> dict[str, Callable[[], Coroutine[object, object, None]]]:
+def monitoring_loops(base: Base, service: Service) -> dict[str, Callable[[], Coroutine[object, object, None]]]:
     """Return the loops of these parts, by name."""
-    return {"loop lag": service.oversight.metrics.lag.run}
+    dusk = DuskExamination(
+        doctor=service.oversight.doctor,
+        settings=lambda: base.settings.now,
+        opening=partial(_next_opening, base),
+        tell=_log_findings,
+        folder=base.store.data_dir,
+        clock=clock.now,
+    )
+    return {"loop lag": service.oversight.metrics.lag.run, "doctor": dusk.run}
+
+
+def _next_opening(base: Base, now: datetime) -> datetime | None:
+    """Return when the next run window opens; None without any."""
+    openings = openings_near(base.settings.now.capacity().windows, now.date())
+    return next((one.start for one in openings if one.start > now), None)
+
+
+async def _log_findings(key: str, text: str) -> None:
+    log.warning("doctor_found_problems", key=key, text=text)

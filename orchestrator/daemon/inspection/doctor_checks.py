@@ -62,18 +62,6 @@ class DoctorFinding:
 Environment = Mapping[str, str]
 
 
-def check_machine(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
-    """Run every check, in the order in which one would fix the problems. Blocks, for some seconds at worst."""
-    yield from agent(settings, variables)
-    yield from git(settings, variables)
-    yield data_folder(settings)
-    yield free_space(settings)
-    yield time_zone(variables)
-    yield processes()
-    yield isolation(settings, variables)
-    yield money(settings)
-
-
 def agent(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
     """Check that the agent program is installed, has a supported version, and is logged in."""
     path = variables.get("PATH")

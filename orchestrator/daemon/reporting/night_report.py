@@ -4,7 +4,7 @@ import asyncio
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -12,6 +12,8 @@ from orchestrator.core.task.budget import NOTHING_SPENT, Spending
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import how_to_answer
 from orchestrator.daemon.inspection.attention import Attention, AttentionService
+from orchestrator.daemon.inspection.doctor import DoctorResult, DoctorService
+from orchestrator.daemon.inspection.doctor_checks import Level
 from orchestrator.daemon.reporting.histories import Histories, Records, TaskOutcome, TaskRecord
 from orchestrator.daemon.reporting.history import Charge, Incident, IncidentKind, spent_in
 from orchestrator.daemon.services.limits import LimitService
@@ -112,6 +114,7 @@ class NightReportService:
     settings: Callable[[], Settings]
     started_at: datetime
     clock: Callable[[], datetime]
+    doctor: DoctorService
 
     async def report(self, since: datetime | None, until: datetime | None) -> NightReport:
         """Return the report of a span; without times that of the last 24 hours."""
@@ -120,7 +123,8 @@ class NightReportService:
         begin = since or end - USUAL_SPAN
         waiting, machine = self.attention.list(), await self._machine()
         compose = partial(compose_report, (begin, end, now), waiting, machine)
-        return await self.histories.compose(stamp(begin), compose)
+        found = await self.histories.compose(stamp(begin), compose)
+        return replace(found, notes=(*found.notes, *_of_doctor(self.doctor.newest)))
 
     async def _machine(self) -> MachineFacts:
         settings, limits = self.settings(), self.limits.report()
@@ -255,6 +259,14 @@ def _largest(shares: Mapping[str, Spending]) -> tuple[Share, ...]:
     rest = sum((spent for _, spent in order[MOST_SHARES:]), NOTHING_SPENT)
     named = tuple(Share(name=name, spent=spent) for name, spent in order[:MOST_SHARES])
     return (*named, Share(name="all others", spent=rest)) if len(order) > MOST_SHARES else named
+
+
+def _of_doctor(found: DoctorResult | None) -> Iterable[str]:
+    """Yield what an examination found that would stop a night."""
+    bad = [one for one in found.findings if one.level is Level.BAD] if found else []
+    if found and bad:
+        names = ", ".join(dict.fromkeys(one.name for one in bad))
+        yield f"the doctor found what would stop a night, at {stamp(found.checked_at)}: {names}"
 
 
 def _notes(records: Records, sizes: Mapping[str, int]) -> Iterable[str]:

@@ -62,6 +62,7 @@ def build_oversight(parts: OversightParts) -> Oversight:
             settings=settings,
             started_at=parts.status.started_at,
             clock=clock,
+            doctor=doctor,
         ),
         settings=SettingsService(settings=settings),
         statistics=StatisticsService(histories=histories, clock=clock),

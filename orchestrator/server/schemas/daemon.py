@@ -41,13 +41,21 @@ class SharedBudgetView(View):
     spent: SpentView
 
 
+class DoctorBriefView(View):
+    """How many problems the last examination found: bad ones would stop the night, others are worth knowing."""
+
+    checked_at: datetime
+    bad: int
+    warn: int
+
+
 class StatusView(View):
     """The daemon's status: `health` is ok, draining, pressure, paused, account or installation.
 
     Sizes are in bytes, times in seconds. `trouble` says why agents cannot work. `queue` waits for a slot, `standing` is
     paused for another reason; `places` are the slots for tasks, `unreadable` has the reason for each task about which
     nothing can be decided. `isolation` is bubblewrap, or says why runs are without it. `budgets` are those that parents
-    share with live children.
+    share with live children. `doctor` is what the last examination found, null before the first.
     """
 
     health: str
@@ -72,6 +80,7 @@ class StatusView(View):
     unreadable: Mapping[str, Words]
     running: tuple[RunningView, ...]
     budgets: tuple[SharedBudgetView, ...]
+    doctor: DoctorBriefView | None = None
 
 
 class PipelineStageView(View):
