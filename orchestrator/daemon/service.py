@@ -17,6 +17,7 @@ from orchestrator.daemon.inspection.changes import Changes
 from orchestrator.daemon.inspection.present import PresentService
 from orchestrator.daemon.inspection.preview import PreviewService
 from orchestrator.daemon.reporting.oversight import Oversight, OversightParts, build_oversight
+from orchestrator.daemon.schedules.service import ScheduleService, build_schedules
 from orchestrator.daemon.services.bulk import BatchService, BulkService
 from orchestrator.daemon.services.checkpoints import CheckpointService
 from orchestrator.daemon.services.events import EventService
@@ -95,6 +96,7 @@ class Service:
     attention: AttentionService
     changes: Changes
     oversight: Oversight
+    schedules: ScheduleService
 
     def end_streams(self) -> None:
         """End every stream to a reader, because the daemon stops."""
@@ -122,6 +124,7 @@ def build_service(parts: ServiceParts) -> Service:
     status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
     history = _task_history(parts, index, requests)
+    schedules = build_schedules(store, submissions, supervisor, clock)
     return Service(
         data_dir=store.data_dir,
         access=AccessControl(store.files, parts.settings().socket_group),
@@ -150,7 +153,8 @@ def build_service(parts: ServiceParts) -> Service:
         archives=ArchiveService(index=index, files=store.files, workspace=parts.workspace, redact=redact),
         attention=attention,
         changes=changes,
-        oversight=_oversight(parts, index, status, limits, attention),
+        oversight=_oversight(parts, index, status, limits, attention, schedules),
+        schedules=schedules,
     )
 
 
@@ -167,12 +171,23 @@ def _task_history(parts: ServiceParts, index: TaskIndex, requests: UserRequestSe
     )
 
 
-def _oversight(
-    parts: ServiceParts, index: TaskIndex, status: StatusService, limits: LimitService, attention: AttentionService
+def _oversight(  # noqa: PLR0913, PLR0917 - what it looks at
+    parts: ServiceParts,
+    index: TaskIndex,
+    status: StatusService,
+    limits: LimitService,
+    attention: AttentionService,
+    schedules: ScheduleService,
 ) -> Oversight:
     made = build_oversight(
         OversightParts(
-            index=index, store=parts.store, status=status, limits=limits, attention=attention, redact=parts.redact
+            index=index,
+            store=parts.store,
+            status=status,
+            limits=limits,
+            attention=attention,
+            redact=parts.redact,
+            also_noted=schedules.not_submitted,
         )
     )
     parts.supervisor.listen(made.metrics.counted.on_decision)

@@ -27,6 +27,7 @@ from orchestrator.server.routes import (
     preview,
     records,
     reports,
+    schedules,
     state_operations,
     tasks,
     texts,
@@ -68,6 +69,7 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         daemon.router,
         inspection.router,
         reports.router,
+        schedules.router,
         state_operations.router,
         tokens.router,
     ):

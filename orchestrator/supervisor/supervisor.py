@@ -62,7 +62,6 @@ from orchestrator.supervisor.inbox import (
     PostedEvent,
     Telemetry,
     Wakeup,
-    retry_until_committed,
 )
 from orchestrator.supervisor.protocols import Executor, Store, TaskLookups
 from orchestrator.supervisor.shared_state import SharedState
@@ -109,12 +108,12 @@ class Supervisor:
             self._inbox.post(task.id, not_needed)
         while True:
             message, commands = await self._inbox.take(), self.commands
-            await retry_until_committed(partial(self._process, message))
+            await self._inbox.retry_until_committed(partial(self._process, message))
             has_answered = has_answered or isinstance(message, PendingRequest)
             if not isinstance(message, Telemetry):
                 if self.commands > commands and not has_answered:
                     await asyncio.sleep(0)  # lets the commands of the decision start before anything else is done
-                await retry_until_committed(self._schedule)
+                await self._inbox.retry_until_committed(self._schedule)
             if self._inbox.is_empty:
                 self._record_foreign(self._store.settle())
                 self._store_account()

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -106,7 +106,7 @@ class NightReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightReportService:
-    """The use case of the night report."""
+    """The use case of the night report; `also_noted` yields what was not done in a span, and why."""
 
     histories: Histories
     attention: AttentionService
@@ -115,6 +115,7 @@ class NightReportService:
     started_at: datetime
     clock: Callable[[], datetime]
     doctor: DoctorService
+    also_noted: Callable[[datetime, datetime], Awaitable[Sequence[str]]]
 
     async def report(self, since: datetime | None, until: datetime | None) -> NightReport:
         """Return the report of a span; without times that of the last 24 hours."""
@@ -123,8 +124,9 @@ class NightReportService:
         begin = since or end - USUAL_SPAN
         waiting, machine = self.attention.list(), await self._machine()
         compose = partial(compose_report, (begin, end, now), waiting, machine)
-        found = await self.histories.compose(stamp(begin), compose)
-        return replace(found, notes=(*found.notes, *_of_doctor(self.doctor.newest)))
+        report = await self.histories.compose(stamp(begin), compose)
+        more = await self.also_noted(begin, end)
+        return replace(report, notes=(*report.notes, *more, *_of_doctor(self.doctor.newest)))
 
     async def _machine(self) -> MachineFacts:
         settings, limits = self.settings(), self.limits.report()

@@ -1,7 +1,8 @@
 """What an operator reads about the whole: the services of reports, of metrics, and of how the daemon is set up."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from orchestrator.daemon.inspection.attention import AttentionService
 from orchestrator.daemon.inspection.audit import AuditService
@@ -41,6 +42,7 @@ class OversightParts:
     limits: LimitService
     attention: AttentionService
     redact: Callable[[str], str]
+    also_noted: Callable[[datetime, datetime], Awaitable[Sequence[str]]]
 
 
 def build_oversight(parts: OversightParts) -> Oversight:
@@ -63,6 +65,7 @@ def build_oversight(parts: OversightParts) -> Oversight:
             started_at=parts.status.started_at,
             clock=clock,
             doctor=doctor,
+            also_noted=parts.also_noted,
         ),
         settings=SettingsService(settings=settings),
         statistics=StatisticsService(histories=histories, clock=clock),
