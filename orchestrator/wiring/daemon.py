@@ -129,7 +129,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         resources=_resource_monitor(base, supervisor),
         service=service,
         launching=lambda: running.launching,
-        loops=_loops(base, supervisor, running, outbox, service) | monitoring_loops(base, service),
+        loops=_loops(base, supervisor, running, outbox, service),
     )
 
 
@@ -142,7 +142,7 @@ def _loops(
         "callbacks": outbox.run,
         "shared login": partial(share_login, lambda: running.launching.login),
         "schedules": service.schedules.run,
-        **monitoring_loops(service),
+        **monitoring_loops(base, service),
     }
 
 
