@@ -4,15 +4,12 @@ from collections.abc import Callable, Coroutine
 from datetime import datetime
 from functools import partial
 
-import structlog
-
 from orchestrator import clock
+from orchestrator.core.events.notice import MachineNoticeKind
 from orchestrator.core.schedule.run_windows import openings_near
 from orchestrator.daemon.examination.dusk import DuskExamination
 from orchestrator.daemon.service import Service
 from orchestrator.wiring.base import Base
-
-log = structlog.get_logger()
 
 
 def monitoring_loops(base: Base, service: Service) -> dict[str, Callable[[], Coroutine[object, object, None]]]:
@@ -21,7 +18,7 @@ def monitoring_loops(base: Base, service: Service) -> dict[str, Callable[[], Cor
         doctor=service.oversight.doctor,
         settings=lambda: base.settings.now,
         opening=partial(_next_opening, base),
-        tell=_log_findings,
+        tell=partial(_tell, base),
         folder=base.store.data_dir,
         clock=clock.now,
     )
@@ -34,5 +31,6 @@ def _next_opening(base: Base, now: datetime) -> datetime | None:
     return next((one.start for one in openings if one.start > now), None)
 
 
-async def _log_findings(key: str, text: str) -> None:
-    log.warning("doctor_found_problems", key=key, text=text)
+async def _tell(base: Base, key: str, text: str) -> None:
+    announcer = base.notifications.announcer
+    await announcer.announce(key, MachineNoticeKind.SERVICE, text, command="orchestrator doctor")

@@ -38,7 +38,9 @@ class Evenings:
         """Begin as a daemon does that has just been started."""
         settings = Settings(data_dir=self.folder, socket=self.folder / "socket")
         checks = [Check("all", lambda *_: self._find())]
-        self.doctor = DoctorService(settings=lambda: settings, clock=lambda: self.now, examiner=Examiner(checks))
+        self.doctor = DoctorService(
+            settings=lambda: settings, clock=lambda: self.now, troubles=tuple, examiner=Examiner(checks)
+        )
         self.dusk = DuskExamination(
             doctor=self.doctor,
             settings=lambda: settings,

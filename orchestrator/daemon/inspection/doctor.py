@@ -10,6 +10,7 @@ import structlog
 
 from orchestrator.daemon.examination.examination import Examiner
 from orchestrator.daemon.inspection.doctor_checks import DoctorFinding, Level
+from orchestrator.formats.codec import stamp
 from orchestrator.settings.environment import environment_with_secrets
 from orchestrator.settings.settings import Settings
 
@@ -49,6 +50,8 @@ class DoctorService:
 
     settings: Callable[[], Settings]
     clock: Callable[[], datetime]
+    troubles: Callable[[], Sequence[str]]
+    """Why work does not come in, for each source that brings none."""
     examiner: Examiner = field(default_factory=Examiner)
     _newest: _Examination | None = None
     _work: "asyncio.Task[None] | None" = None
@@ -69,6 +72,15 @@ class DoctorService:
         """Take over what an examination found before the daemon's start."""
         self._newest = self._newest or _Examination(checked_at, list(findings), is_done=True)
 
+    async def notes(self, since: datetime, until: datetime) -> Sequence[str]:
+        """Return what the last examination in a span found that would stop a night, for its report."""
+        newest = self.newest
+        bad = [one.name for one in newest.findings if one.level is Level.BAD] if newest else []
+        if newest is None or not bad or not since <= newest.checked_at <= until:
+            return ()
+        at = stamp(newest.checked_at)
+        return (f"the doctor found what would stop a night, at {at}: {', '.join(dict.fromkeys(bad))}",)
+
     async def examine(self, *, anew: bool = False) -> DoctorResult:
         """Return the findings of an examination that began at most a minute ago, or begins now."""
         newest = self._newest
@@ -86,6 +98,10 @@ class DoctorService:
             log.exception("doctor_failed")
             text = "a check failed; the daemon's log has the details"
             examination.findings.append(DoctorFinding(name="doctor", level=Level.BAD, text=text))
+        else:
+            look = "orchestrator intake"
+            waiting = [DoctorFinding(name="intake", level=Level.WARN, text=text, mend=look) for text in self.troubles()]
+            examination.findings.extend(waiting)
         finally:
             examination.is_done = True
             self._work = None

@@ -12,8 +12,6 @@ from orchestrator.core.task.budget import NOTHING_SPENT, Spending
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.user_requests import how_to_answer
 from orchestrator.daemon.inspection.attention import Attention, AttentionService
-from orchestrator.daemon.inspection.doctor import DoctorResult, DoctorService
-from orchestrator.daemon.inspection.doctor_checks import Level
 from orchestrator.daemon.reporting.histories import Histories, Records, TaskOutcome, TaskRecord
 from orchestrator.daemon.reporting.history import Charge, Incident, IncidentKind, spent_in
 from orchestrator.daemon.services.limits import LimitService
@@ -24,6 +22,9 @@ USUAL_SPAN = timedelta(hours=24)
 """What a report covers unless a time is given."""
 MOST_TASKS, MOST_INCIDENTS, MOST_SHARES = 200, 200, 50
 """How many tasks, incidents and shares of the spending each list names; the rest is counted."""
+
+NoteSource = Callable[[datetime, datetime], Awaitable[Sequence[str]]]
+"""Returns what else to note of a time, such as work that did not come in."""
 
 ENDS = (TaskStatus.FAILED, TaskStatus.BLOCKED, TaskStatus.CANCELLED)
 
@@ -114,8 +115,7 @@ class NightReportService:
     settings: Callable[[], Settings]
     started_at: datetime
     clock: Callable[[], datetime]
-    doctor: DoctorService
-    also_noted: Callable[[datetime, datetime], Awaitable[Sequence[str]]]
+    note_sources: Sequence[NoteSource]
 
     async def report(self, since: datetime | None, until: datetime | None) -> NightReport:
         """Return the report of a span; without times that of the last 24 hours."""
@@ -125,8 +125,8 @@ class NightReportService:
         waiting, machine = self.attention.list(), await self._machine()
         compose = partial(compose_report, (begin, end, now), waiting, machine)
         report = await self.histories.compose(stamp(begin), compose)
-        more = await self.also_noted(begin, end)
-        return replace(report, notes=(*report.notes, *more, *_of_doctor(self.doctor.newest)))
+        noted = [note for source in self.note_sources for note in await source(begin, end)]
+        return replace(report, notes=(*report.notes, *noted))
 
     async def _machine(self) -> MachineFacts:
         settings, limits = self.settings(), self.limits.report()
@@ -261,14 +261,6 @@ def _largest(shares: Mapping[str, Spending]) -> tuple[Share, ...]:
     rest = sum((spent for _, spent in order[MOST_SHARES:]), NOTHING_SPENT)
     named = tuple(Share(name=name, spent=spent) for name, spent in order[:MOST_SHARES])
     return (*named, Share(name="all others", spent=rest)) if len(order) > MOST_SHARES else named
-
-
-def _of_doctor(found: DoctorResult | None) -> Iterable[str]:
-    """Yield what an examination found that would stop a night."""
-    bad = [one for one in found.findings if one.level is Level.BAD] if found else []
-    if found and bad:
-        names = ", ".join(dict.fromkeys(one.name for one in bad))
-        yield f"the doctor found what would stop a night, at {stamp(found.checked_at)}: {names}"
 
 
 def _notes(records: Records, sizes: Mapping[str, int]) -> Iterable[str]:
