@@ -21,15 +21,14 @@ from orchestrator.settings.sections.access import Listen
 from orchestrator.settings.sections.agent import AgentSettings, GraceSettings
 from orchestrator.settings.sections.backup import BackupSettings
 from orchestrator.settings.sections.checks import CheckSettings
-from orchestrator.settings.sections.doctor import DoctorSettings
 from orchestrator.settings.sections.folders import FolderSettings
 from orchestrator.settings.sections.forge import ForgeSettings
 from orchestrator.settings.sections.intake import Hooks, InboxSettings, Queries
+from orchestrator.settings.sections.monitoring import DoctorSettings, TelemetrySettings
 from orchestrator.settings.sections.notify import NotifySettings
 from orchestrator.settings.sections.people import CallbackSettings, PeopleSettings
 from orchestrator.settings.sections.retention import RetentionSettings
 from orchestrator.settings.sections.spending import BudgetSettings, LimitSettings
-from orchestrator.settings.sections.telemetry import TelemetrySettings
 from orchestrator.settings.sections.trackers import Trackers, TrackerSettings
 from orchestrator.settings.sections.types import Seconds, SettingsSection, WholePath
 from orchestrator.settings.sections.windows import WindowTable, run_windows
