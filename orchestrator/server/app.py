@@ -22,19 +22,18 @@ from orchestrator.server.routes import (
     checkpoints,
     daemon,
     events,
-    hooks,
     inspection,
     limits,
     preview,
     records,
     reports,
-    schedules,
     state_operations,
     tasks,
     texts,
     tokens,
     user_requests,
 )
+from orchestrator.server.routes.intake import hooks, schedules, sources
 from orchestrator.server.routes.oversight import disk, notifications
 from orchestrator.server.web.router import add_pages
 
@@ -74,6 +73,7 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         reports.router,
         disk.router,
         schedules.router,
+        sources.router,
         state_operations.router,
         tokens.router,
         hooks.router,
