@@ -63,19 +63,6 @@ class DoctorFinding:
 Environment = Mapping[str, str]
 
 
-def check_machine(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
-    """Run every check, in the order in which one would fix the problems. Blocks, for some seconds at worst."""
-    yield from agent(settings, variables)
-    yield from git(settings, variables)
-    yield data_folder(settings)
-    yield free_space(settings)
-    yield time_zone(variables)
-    yield processes()
-    yield isolation(settings, variables)
-    yield money(settings)
-    yield from intake(settings, variables)
-
-
 def intake(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
     """Check that work can come in by itself as the settings say."""
     if settings.inbox.folder is not None:

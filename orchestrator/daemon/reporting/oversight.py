@@ -65,7 +65,7 @@ def build_oversight(parts: OversightParts) -> Oversight:
             settings=settings,
             started_at=parts.status.started_at,
             clock=clock,
-            note_sources=parts.note_sources,
+            note_sources=(*parts.note_sources, doctor.notes),
         ),
         settings=SettingsService(settings=settings),
         statistics=StatisticsService(histories=histories, clock=clock),

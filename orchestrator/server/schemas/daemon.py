@@ -42,6 +42,14 @@ class SharedBudgetView(View):
     spent: SpentView
 
 
+class DoctorBriefView(View):
+    """How many problems the last examination found: bad ones would stop the night, others are worth knowing."""
+
+    checked_at: datetime
+    bad: int
+    warn: int
+
+
 class StatusView(View):
     """The daemon's status: `health` is ok, draining, pressure, paused, account or installation.
 
@@ -49,7 +57,7 @@ class StatusView(View):
     paused for another reason; `places` are the slots for tasks, `unreadable` has the reason for each task about which
     nothing can be decided. `isolation` is bubblewrap, or says why runs are without it. `budgets` are those that parents
     share with live children. `intake` says why sources of work bring none, `run_windows` are the hours that
-    the settings give tasks.
+    the settings give tasks, `doctor` what the last examination found: null before the first.
     """
 
     health: str
@@ -76,6 +84,7 @@ class StatusView(View):
     budgets: tuple[SharedBudgetView, ...]
     intake: tuple[Words, ...]
     run_windows: tuple[RunWindowView, ...] = ()
+    doctor: DoctorBriefView | None = None
 
 
 class PipelineStageView(View):
