@@ -99,13 +99,10 @@ class BackupSchedule:
         log.warning("backup_failed", file=str(file), reason=reason)
 
     async def _run(self, *arguments: str) -> None:
-        """Run a command of this program, at low priority. Raises BackupFailed."""
+        """Run a command of this program. Raises BackupFailed."""
         config = () if self.config is None else ("--config", str(self.config))
         words = ("-m", "orchestrator", *config, "--data-dir", str(self.data_dir), *arguments)
         process = await asyncio.create_subprocess_exec(
-            "nice",
-            "-n",
-            "10",
             sys.executable,
             *words,
             stdin=asyncio.subprocess.DEVNULL,
