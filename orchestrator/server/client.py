@@ -27,6 +27,7 @@ from orchestrator.server.schemas.checkpoints import (
 )
 from orchestrator.server.schemas.daemon import StatusView
 from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
+from orchestrator.server.schemas.intake import IntakeFilter, IntakeView
 from orchestrator.server.schemas.limits import LimitsView
 from orchestrator.server.schemas.records import AttemptList, TranscriptPage
 from orchestrator.server.schemas.task_input import (
@@ -147,6 +148,10 @@ class Client:
                 raise _refusal(response)
             for piece in response.iter_bytes():
                 into.write(piece)
+
+    def intake(self, wanted: IntakeFilter) -> IntakeView:
+        """Return what came in by itself, and how its sources are."""
+        return self._get(IntakeView, "/api/intake", _params(wanted))
 
     def checkpoints(self, name: str) -> CheckpointList:
         """Return every checkpoint of a task, newest first."""

@@ -31,7 +31,9 @@ from pathlib import Path
 
 from orchestrator.core.task.checkpoint import SavedWork
 from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import JsonObject
 from orchestrator.redaction.display import escape_text
+from orchestrator.storage.removal.trash import Trash
 from orchestrator.workspaces.clone import FETCH, Clone, WorkspaceError, branch_names, clone_folder_name, identity
 from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.folders import build_aside, erase
@@ -103,7 +105,9 @@ class Workspace:
 
     def __init__(self, data_dir: Path) -> None:
         self._data = data_dir.absolute()
-        self._preparing = threading.Lock()
+        self._trash = Trash(self._data)
+        self.preparing = threading.Lock()
+        """Held while a clone is made, or removed."""
         self._locks: dict[str, threading.Lock] = {}
 
     def worktree(self, task_id: str) -> Path:
@@ -128,7 +132,7 @@ class Workspace:
         worktree is created again from the last commit seen there. Raises RepositoryError, WorkspaceError and GitError.
         """
         worktree = self.worktree(task_id)
-        with self._preparing:
+        with self.preparing:
             clone = self._clone_with(base_commit, task_id, repo)
             name = clone.reserved(task_id)
             if name is None:
@@ -327,12 +331,14 @@ class Workspace:
             raise WorkspaceError(f"{escape_text(branch)!r} is not a valid branch name; give another one")
         return self.deliver(task_id, repo, branch, commit)
 
-    def remove(self, task_id: str) -> None:
-        """Remove the task's worktree and checkouts; its commits stay in the clone."""
+    def remove(self, task_id: str, record: JsonObject | None = None) -> None:
+        """Move the task's worktree and checkouts into the trash; its commits stay in the clone.
+
+        A `record` says why, for the log of removals.
+        """
         with self._looking_at(task_id):
             self._index(task_id).unlink(missing_ok=True)
-            erase(self._data / "checkouts" / _plain(task_id))
-            erase(self.worktree(task_id))
+            self._trash.discard([self.worktree(task_id), self._data / "checkouts" / _plain(task_id)], record)
 
     def _clone_with(self, base_commit: str, task_id: str, repo: Path) -> Clone:
         """Return the task's clone with the commit to begin from, fetched from the user's repository if
