@@ -38,7 +38,7 @@ from orchestrator.workspaces.clone import FETCH, Clone, WorkspaceError, branch_n
 from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.folders import build_aside, erase
 from orchestrator.workspaces.git import Git, GitError
-from orchestrator.workspaces.repository import open_repository
+from orchestrator.workspaces.repository import open_repository, was_left_by
 from orchestrator.workspaces.worktree import Worktree, items
 
 MAX_DIRTY_NAMES = 50
@@ -273,7 +273,7 @@ class Workspace:
         if there == commit:
             return DeliveredBranch(branch=branch, commit=commit, already=True)
         if there is not None:
-            was_restored = _was_left_by(user, ref, task_id)
+            was_restored = was_left_by(user, ref, task_id)
             is_ours = clone.has(there) and (clone.ref(brought) == there or was_restored)
             is_forward = is_ours and clone.git.ask("merge-base", "--is-ancestor", there, commit) is not None
             may_move = is_forward or was_restored
@@ -388,11 +388,6 @@ class Workspace:
         listed = self.clone_of(task_id).git.run("for-each-ref", wanted, f"refs/orchestrator/{_plain(task_id)}/")
         rows = (row.partition(" ") for row in listed.splitlines())
         return [(int(name), rest) for name, _, rest in rows if name.isdecimal()]
-
-
-def _was_left_by(user: Git, ref: str, task_id: str) -> bool:
-    """Return whether the task put a branch of the user's where it is; a restored data folder may not know of that."""
-    return (user.ask("log", "-g", "-1", "--format=%gs", ref, "--") or "").strip() == f"orchestrator: {task_id}"
 
 
 def _plain(name: str) -> str:
