@@ -190,8 +190,3 @@ def _base(git: Git, base: str | None, head_branch: str | None) -> tuple[str, str
     if head_branch is None:
         raise RepositoryError(git.folder, "is on no branch (detached HEAD)", "say where to begin: `--base BRANCH`")
     return head_branch, commit
-
-
-def was_left_by(user: Git, ref: str, task_id: str) -> bool:
-    """Return whether the task put a branch of the user's where it is; a restored data folder may not know of that."""
-    return (user.ask("log", "-g", "-1", "--format=%gs", ref, "--") or "").strip() == f"orchestrator: {task_id}"
