@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.access.credentials import Credentials
+from orchestrator.daemon.backup.notes import BackupNotes
 from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
@@ -145,7 +146,7 @@ def build_service(parts: ServiceParts) -> Service:
         attention=attention,
         intake=intake,
         redact=redact,
-        note_sources=(schedules.not_submitted, intake.notes),
+        note_sources=(schedules.not_submitted, intake.notes, BackupNotes(store.data_dir).notes),
     )
     return Service(
         data_dir=store.data_dir,
