@@ -66,6 +66,7 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
         ("data", found.data_dir),
         ("isolation", found.isolation),
+        *((f"channel {name}", Text(f"dead {why}", style="bold red")) for name, why in found.dead_channels.items()),
         *(
             (f"budget of {one.parent}", f"{budget_text(one.caps, one.spent)}, with its children")
             for one in found.budgets

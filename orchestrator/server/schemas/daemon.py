@@ -48,6 +48,7 @@ class StatusView(View):
     paused for another reason; `places` are the slots for tasks, `unreadable` has the reason for each task about which
     nothing can be decided. `isolation` is bubblewrap, or says why runs are without it. `budgets` are those that parents
     share with live children.
+    `deadChannels` says since when and why channels of notices do not work.
     """
 
     health: str
@@ -70,6 +71,7 @@ class StatusView(View):
     queue: tuple[TaskLine, ...]
     standing: tuple[TaskLine, ...]
     unreadable: Mapping[str, Words]
+    dead_channels: Mapping[str, Words]
     running: tuple[RunningView, ...]
     budgets: tuple[SharedBudgetView, ...]
 

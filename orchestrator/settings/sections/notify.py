@@ -1,5 +1,6 @@
 """How notices leave the machine: channels, rules, and the morning report."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo
@@ -15,6 +16,8 @@ from orchestrator.formats.table import nearest
 from orchestrator.settings.sections.types import Seconds, SettingsSection
 from orchestrator.settings.sections.windows import clock_of, days_of, zone_of
 
+REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""How an address names a variable."""
 COMMAND = "notify_command"
 """The name of the channel that [people] notify_command makes."""
 
@@ -92,6 +95,11 @@ class ChannelSettings(SettingsSection):
     quiet_hours: HoursText | None = None
     digest_every: Interval = 0.0
 
+    def variables(self) -> tuple[str, ...]:
+        """Return the names of the variables that the channel takes secrets from."""
+        named = (self.secret_env, self.password_env if self.user else "", *REFERENCE.findall(self.url))
+        return tuple(filter(None, named))
+
     @model_validator(mode="after")
     def _has_its_keys(self) -> Self:
         missing = [key for key in _NEEDED[self.type] if not getattr(self, key)]
@@ -153,6 +161,7 @@ class NotifySettings(SettingsSection):
     quiet_hours: HoursText = ""
     urgent: Kinds = ()
     expire_after: Seconds = 3 * 86_400.0
+    retry_pause: Seconds = 5.0
     channels: Mapping[ChannelName, ChannelSettings] = Field(default={}, max_length=50)
     rules: tuple[RuleSettings, ...] = Field(default=(), max_length=100)
     escalations: tuple[EscalationSettings, ...] = Field(default=(), max_length=100)
