@@ -22,6 +22,7 @@ from orchestrator.server.routes import (
     checkpoints,
     daemon,
     events,
+    hooks,
     inspection,
     limits,
     preview,
@@ -34,7 +35,7 @@ from orchestrator.server.routes import (
     tokens,
     user_requests,
 )
-from orchestrator.server.routes.oversight import notifications
+from orchestrator.server.routes.oversight import disk, notifications
 from orchestrator.server.web.router import add_pages
 
 
@@ -71,9 +72,12 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         daemon.router,
         inspection.router,
         reports.router,
+        disk.router,
         schedules.router,
         state_operations.router,
         tokens.router,
+        hooks.router,
+        hooks.hooks,
     ):
         app.include_router(router)
     app.router.routes.append(Route(mcp.PATH, mcp.McpEndpoint(service, app.state.keys), include_in_schema=False))

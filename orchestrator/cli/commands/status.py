@@ -14,6 +14,7 @@ from orchestrator.cli.output import (
     duration,
     facts,
     local,
+    plain,
     print_json,
     status_text,
     table,
@@ -67,6 +68,7 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("data", found.data_dir),
         ("isolation", found.isolation),
         *((f"channel {name}", Text(f"dead {why}", style="bold red")) for name, why in found.dead_channels.items()),
+        *(("intake waits", plain(one)) for one in found.intake),
         *(
             (f"budget of {one.parent}", f"{budget_text(one.caps, one.spent)}, with its children")
             for one in found.budgets

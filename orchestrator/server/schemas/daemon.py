@@ -47,8 +47,8 @@ class StatusView(View):
     Sizes are in bytes, times in seconds. `trouble` says why agents cannot work. `queue` waits for a slot, `standing` is
     paused for another reason; `places` are the slots for tasks, `unreadable` has the reason for each task about which
     nothing can be decided. `isolation` is bubblewrap, or says why runs are without it. `budgets` are those that parents
-    share with live children.
-    `deadChannels` says since when and why channels of notices do not work.
+    share with live children. `intake` says why sources of work bring none, `deadChannels` why channels of notices do
+    not work, and since when.
     """
 
     health: str
@@ -74,6 +74,7 @@ class StatusView(View):
     dead_channels: Mapping[str, Words]
     running: tuple[RunningView, ...]
     budgets: tuple[SharedBudgetView, ...]
+    intake: tuple[Words, ...]
 
 
 class PipelineStageView(View):

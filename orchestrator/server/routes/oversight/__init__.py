@@ -1,1 +1,1 @@
-"""Routes of what an operator reads about the whole."""
+"""Routes that show and keep in order what all tasks share."""
