@@ -99,7 +99,7 @@ def _run(arguments: Sequence[str]) -> object:
     words = expand(arguments, COMMANDS, help_topics() if "help" in arguments else ())
     command = typer.main.get_command(build_app())
     hide_completion(command)
-    result: object = command.main(args=words or ["--help"], prog_name="orchestrator", standalone_mode=False)
+    result: object = command.main(args=words, prog_name="orchestrator", standalone_mode=False)
     return result
 
 

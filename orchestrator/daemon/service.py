@@ -33,7 +33,9 @@ from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.services.tasks import TaskService
 from orchestrator.daemon.services.user_requests import UserRequestService
+from orchestrator.daemon.sources.service import SourceService
 from orchestrator.daemon.task_factory import TaskFactory
+from orchestrator.integrations.credentials import Credentials as Login
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.definitions import Definitions
 from orchestrator.processes.spec import Usage
@@ -48,7 +50,7 @@ from orchestrator.workspaces.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceParts:
-    """What use cases work with. `settings` and `definitions` return those in force now; `with_forge` blocks.
+    """What use cases work with. `settings` and `definitions` return those in force now; `with_forge`, `login_of` block.
 
     `usage_of` says what a task's processes take of the machine, `isolation` how they are kept apart from it; `redact`
     makes a text fit to leave.
@@ -65,6 +67,7 @@ class ServiceParts:
     trackers: Trackers
     factory: TaskFactory
     with_forge: Callable[[Task], Task]
+    login_of: Callable[[str], Login | None]
     usage_of: Callable[[Task], Usage | None]
     isolation: Callable[[], str]
     notifications: NotificationService
@@ -104,6 +107,7 @@ class Service:
     oversight: Oversight
     disk: DiskService
     schedules: ScheduleService
+    sources: SourceService
 
     def end_streams(self) -> None:
         """End every stream to a reader, because the daemon stops."""
@@ -174,6 +178,7 @@ def build_service(parts: ServiceParts) -> Service:
         schedules=schedules,
         notifications=parts.notifications,
         disk=_disk_service(parts, index, tasks),
+        sources=SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock),
     )
 
 

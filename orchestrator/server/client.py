@@ -29,7 +29,8 @@ from orchestrator.server.schemas.daemon import StatusView
 from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
 from orchestrator.server.schemas.intake import IntakeFilter, IntakeView
 from orchestrator.server.schemas.limits import LimitsView
-from orchestrator.server.schemas.records import AttemptList, TranscriptPage
+from orchestrator.server.schemas.records import AttemptList, JournalPage, TranscriptPage
+from orchestrator.server.schemas.sources import SourceBody, SourceView
 from orchestrator.server.schemas.task_input import (
     BatchBody,
     CapsBody,
@@ -121,6 +122,10 @@ class Client:
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return _view(TaskView, self._sent("POST", "/api/tasks/import", content=content, headers=headers))
 
+    def fetch_source(self, address: str) -> SourceView:
+        """Return the daemon's copy of a repository elsewhere, which is brought up to date while this is repeated."""
+        return _view(SourceView, self._posted("/api/sources", SourceBody(address=address)))
+
     def task(self, name: str) -> TaskView:
         """Return one task, whole."""
         return self._get(TaskView, _path(name))
@@ -128,6 +133,10 @@ class Client:
     def why(self, name: str) -> WhyView:
         """Return what keeps a task where it is."""
         return self._get(WhyView, f"{_path(name)}/why")
+
+    def journal(self, name: str, since: int, limit: int) -> JournalPage:
+        """Return decisions about a task after the one of that number."""
+        return self._get(JournalPage, f"{_path(name)}/journal", {"since": since, "limit": limit})
 
     def agents(self, name: str) -> AttemptList:
         """Return every agent of a task, oldest first."""

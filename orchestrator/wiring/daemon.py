@@ -176,6 +176,7 @@ def _service(
         trackers=trackers_of(base.settings.now),
         factory=task_factory(base, base.settings.now, running),
         with_forge=targets.with_forge,
+        login_of=targets.login_of,
         usage_of=running.usage,
         isolation=lambda: running.launching.isolation.summary,
         notifications=base.notifications,

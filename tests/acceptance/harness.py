@@ -167,10 +167,12 @@ class DaemonHarness:
         self.daemon.terminate()
         return self.daemon.wait(PATIENCE)
 
-    def cli(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    def cli(
+        self, *arguments: str, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> "subprocess.CompletedProcess[str]":
         """What a command of `orchestrator` printed and how it ended."""
-        arguments = (*self._options(), *arguments)
-        return fork_server.run(*arguments, stdin=stdin, cwd=SOURCES, env=self._environment(), timeout=PATIENCE)
+        arguments, env = (*self._options(), *arguments), {**self._environment(), **(environment or {})}
+        return fork_server.run(*arguments, stdin=stdin, cwd=SOURCES, env=env, timeout=PATIENCE)
 
     def begin(
         self, *arguments: str, out: Stream, err: Stream = subprocess.DEVNULL, stdin: Stream = subprocess.DEVNULL

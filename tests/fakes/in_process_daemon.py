@@ -92,6 +92,7 @@ class InProcessDaemon:
                 trackers=Trackers(self.accounts, Patience(pause=0.01, tries=2)),
                 factory=self._factory(),
                 with_forge=lambda task: task,
+                login_of=lambda _: None,
                 usage_of=lambda _: None,
                 isolation=lambda: "bubblewrap",
                 notifications=build_notifications(lambda: self.settings, self.store, self.redact, clock.now),
