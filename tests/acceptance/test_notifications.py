@@ -3,13 +3,14 @@
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlencode
 
 import orjson
 import pytest
 
 from tests.acceptance.harness import DaemonHarness, Json
 from tests.chaos_notices import CHANNELS, night
-from tests.fakes.notice_receivers import MailServer, free_port
+from tests.fakes.notice_receivers import MailServer, Webhook, free_port
 
 QUICK: Json = {"*": {"think_ms": 20}}
 
@@ -63,9 +64,15 @@ def test_a_dead_channel_is_told_and_shown_and_can_be_tested(tmp_path: Path) -> N
 
 
 def is_sent(harness: DaemonHarness, key: str) -> bool:
-    """Return whether the daemon has written down that a notice was sent."""
+    """Return whether the daemon has written down that a notice was sent on every channel."""
     file = harness.data / "notifications" / "outbox" / f"{key}.json"
-    return file.exists() and orjson.loads(file.read_bytes())["deliveries"][0]["status"] == "sent"
+    deliveries = orjson.loads(file.read_bytes())["deliveries"] if file.exists() else [{}]
+    return all(one.get("status") == "sent" for one in deliveries)
+
+
+def _whole(body: Json) -> bytes:
+    """Return the report in a webhook."""
+    return orjson.dumps(body["data"]["report"])
 
 
 def test_the_morning_report_is_mailed_once_although_its_time_was_missed(tmp_path: Path) -> None:
@@ -73,9 +80,10 @@ def test_the_morning_report_is_mailed_once_although_its_time_was_missed(tmp_path
     now = datetime.now(UTC)
     due = now - timedelta(minutes=30)
     since = now - timedelta(hours=2)
-    with MailServer() as server:
-        report = {"at": f"{due:%H:%M}", "channels": ["mail"]}
-        notify = {"zone": "UTC", "channels": {"mail": mail(server.port)}, "report": report}
+    with MailServer() as server, Webhook() as desk:
+        report = {"at": f"{due:%H:%M}"}
+        hook = {"type": "webhook", "url": desk.url, "secret_env": "PATH"}
+        notify = {"zone": "UTC", "channels": {"mail": mail(server.port), "desk": hook}, "report": report}
         with DaemonHarness(tmp_path, QUICK, notify=notify) as harness:
             harness.wait_for("the mark of the reports", (harness.data / "notifications/report.json").exists)
             assert not server.mails, "what happened before anybody asked for reports is not sent late"
@@ -96,7 +104,16 @@ def test_the_morning_report_is_mailed_once_although_its_time_was_missed(tmp_path
                 lambda: orjson.loads((harness.data / "notifications/report.json").read_bytes())["day"] == key[7:],
             )
             [got] = [one for one in server.mails if one["X-Orchestrator-Event"] == "morning_report"]
+            [whole] = {_whole(one.body) for one in desk.received if one.body["type"] == "morning_report"}
+            told = orjson.loads(whole)
+            span = urlencode({"since": told["since"], "until": told["until"]})
+            asked = harness.request("GET", f"/api/report?{span}")
             shown = harness.cli("report", "--since", since.isoformat()).stdout
+    for part in ("finished", "problems", "spent", "counts", "shares", "limitsMet", "incidents", "incidentCounts"):
+        assert told[part] == asked[part], part
+    journal = [line for line in harness.journal(task) if line["event"].get("at", "") < told["until"]]
+    assert told["counts"]["completed"] == 1
+    assert told["spent"]["turns"] == sum(line["trigger"] == "TurnFinished" for line in journal)
     assert str(got["Subject"]).startswith(f"[orchestrator] Morning report {due:%Y-%m-%d}: 1 completed, ")
     plain, page = got.get_body(("plain",)), got.get_body(("html",))
     assert plain is not None

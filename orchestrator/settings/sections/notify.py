@@ -79,6 +79,16 @@ _USED = {
 _SHARED = {"type", "quiet_hours", "digest_every"}
 
 
+def _check_webhook(url: str) -> None:
+    """Raise ValueError for an address that no notice is sent to; the message does not repeat it."""
+    try:
+        host_of(REFERENCE.sub("x", url))
+    except ValueError:
+        raise ValueError("url is no address of a webhook; write https://host/path") from None
+    if url.startswith("http://") and not is_private_network(url):
+        raise ValueError("notices must not go over plain http to other networks; write https://")
+
+
 class ChannelSettings(SettingsSection):
     """One way to tell people; which keys it has depends on its type. Secrets are named, not written here."""
 
@@ -108,9 +118,7 @@ class ChannelSettings(SettingsSection):
         if unused := sorted(self.model_fields_set - _USED[self.type] - _SHARED):
             raise ValueError(f"a channel of type {self.type!r} does not use {unused[0]}")
         if self.type == "webhook":
-            host_of(self.url)
-            if self.url.startswith("http://") and not is_private_network(self.url):
-                raise ValueError("notices must not go over plain http to other networks; write https://")
+            _check_webhook(self.url)
         if self.type == "apprise" and "://" not in self.url:
             raise ValueError("url is no address of Apprise; write for example ntfys://ntfy.sh/my-topic")
         if self.security == "none" and self.user and self.host not in {"localhost", "127.0.0.1", "::1"}:
