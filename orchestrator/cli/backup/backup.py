@@ -14,7 +14,7 @@ from orchestrator.cli.output import console, facts, note, print_json
 from orchestrator.daemon.backup.restoring import RESTORED_SETTINGS, Restored, restore_backup
 from orchestrator.formats.fields import list_of, text_of
 from orchestrator.formats.units import size as shown
-from orchestrator.server.schemas.backup import BackupContentsView, BackupView, RestoredFolderView
+from orchestrator.server.schemas.oversight.backup import BackupContentsView, BackupView, RestoredFolderView
 from orchestrator.settings.environment import config_folders, credentials_folder
 from orchestrator.settings.loading import SettingsError
 from orchestrator.storage.backup.contents import Part

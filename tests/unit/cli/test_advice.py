@@ -40,7 +40,7 @@ def report(**open_waits: int) -> SimulationReport:
         seconds=1.0,
         hours_a_second=24.0,
         violations=(),
-        not_submitted={},
+        scheduled={},
         **numbers,
     )
 
