@@ -271,6 +271,7 @@ def _status_service(parts: ServiceParts) -> StatusService:
         supervisor=parts.supervisor,
         usage_of=parts.usage_of,
         isolation=parts.isolation,
+        dead_channels=parts.notifications.dead_channels,
         started_at=parts.clock(),
         clock=parts.clock,
     )

@@ -73,6 +73,7 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("doctor", _doctor(found.doctor) if found.doctor else None),
         ("data", found.data_dir),
         ("isolation", found.isolation),
+        *((f"channel {name}", Text(f"dead {why}", style="bold red")) for name, why in found.dead_channels.items()),
         *(("intake waits", plain(one)) for one in found.intake),
         *(
             (f"budget of {one.parent}", f"{budget_text(one.caps, one.spent)}, with its children")

@@ -48,6 +48,7 @@ CHECKS: tuple[Check, ...] = (
     Check("money", lambda settings, _: [basic.money(settings)]),
     Check("notices", telling.check_telling),
     Check("traces", lambda settings, _: telling.check_traces(settings)),
+    Check("channels", basic.channels),
     Check("intake", basic.intake),
     Check("logins", logins.check_logins),
 )

@@ -63,6 +63,7 @@ def build_oversight(parts: OversightParts) -> Oversight:
             attention=parts.attention,
             limits=parts.limits,
             settings=settings,
+            dead_channels=parts.status.dead_channels,
             started_at=parts.status.started_at,
             clock=clock,
             note_sources=(*parts.note_sources, doctor.notes),
