@@ -23,7 +23,7 @@ from orchestrator.cli.parsing.aliases import expand
 from orchestrator.cli.parsing.lazy import LazyGroup, add_command, hide_completion
 from orchestrator.cli.parsing.options import Format, GlobalOptions, json_everywhere, wants_json
 from orchestrator.cli.parsing.topics import help_topics
-from orchestrator.errors import InvalidTransition, OrchestratorError
+from orchestrator.errors import InvalidTransition, NotPossibleNow, OrchestratorError
 from orchestrator.formats.table import DefinitionError
 from orchestrator.integrations.tickets.text.ticket import NoTicket
 from orchestrator.server.client import DaemonUnreachable, RequestRefused
@@ -48,6 +48,7 @@ EXIT_CODES = {
     "bad-answer": BAD_USAGE,
     "at-work-already": NOT_ALLOWED,
     "name-taken": NOT_ALLOWED,
+    "delivered-before": NOT_ALLOWED,
     "too-many-tokens": NOT_ALLOWED,
     "not-listening": NOT_ALLOWED,
     "ambiguous": BAD_USAGE,
@@ -168,7 +169,7 @@ def _exit_code(error: OrchestratorError) -> int:
         return NO_SUCH_TASK
     if isinstance(error, DaemonUnreachable):
         return UNREACHABLE
-    if isinstance(error, InvalidTransition):
+    if isinstance(error, InvalidTransition | NotPossibleNow):
         return NOT_ALLOWED
     if isinstance(error, RequestRefused):
         return EXIT_CODES.get(error.kind, FAILED)

@@ -39,6 +39,12 @@ COMMANDS = {
     ),
     "help": Entry("commands.help", "Read a page of the documentation.", "orchestrator help checks", "Begin here"),
     "serve": Entry("commands.serve", "Run the daemon in the foreground.", "orchestrator serve", "Begin here"),
+    "service": Entry(
+        "service.service",
+        "Install, upgrade and remove the service of systemd.",
+        "sudo orchestrator service install",
+        "Begin here",
+    ),
     "open": Entry("access.browser", "Open the pages in a browser.", "orchestrator open", "Begin here"),
     "submit": Entry(
         "commands.submit",
@@ -96,9 +102,19 @@ COMMANDS = {
         "commands.publish", "Download what a task made as a ZIP archive.", "orchestrator download ABC-123", "Tasks"
     ),
     "archive": Entry("commands.publish", "Archive an ended task.", "orchestrator archive ABC-123", "Tasks"),
+    "disk": Entry("disk.disk", "Show what takes disk space, and what will be removed.", "orchestrator disk", "Tasks"),
+    "prune": Entry(
+        "disk.prune", "Remove files of ended tasks.", "orchestrator prune --dry-run --older-than 30d", "Tasks"
+    ),
     "delete": Entry("commands.publish", "Delete a draft or an ended task.", "orchestrator delete ABC-123", "Tasks"),
     "drain": Entry(
         "commands.control", "End all agents before a restart; their sessions are kept.", "orchestrator drain", "Tasks"
+    ),
+    "schedule": Entry(
+        "schedules.schedule",
+        "Submit tasks again and again.",
+        "orchestrator schedule add '0 22 * * 1-5' 'Remove dead code'",
+        "Tasks",
     ),
     "limits": Entry("commands.status", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
     "report": Entry(
@@ -112,6 +128,18 @@ COMMANDS = {
         "Show metrics, and print rules and a dashboard for them.",
         "orchestrator metrics rules | sudo tee /etc/prometheus/orchestrator.rules.yaml",
         "For programs",
+    ),
+    "backup": Entry(
+        "backup.backup",
+        "Back up the data folder while the daemon works.",
+        "orchestrator backup /mnt/other-disk/orchestrator.tar.zst",
+        "Tasks",
+    ),
+    "restore": Entry(
+        "backup.backup",
+        "Restore a backup into an empty folder.",
+        "orchestrator restore orchestrator.tar.zst --data-dir ~/restored",
+        "Tasks",
     ),
     "state": Entry(
         "commands.state",
@@ -140,6 +168,7 @@ COMMANDS = {
     "schema": Entry(
         "commands.definitions", "Print a JSON Schema for editors.", "orchestrator schema state", "For programs"
     ),
+    "intake": Entry("intake.listing", "Show what came in by itself.", "orchestrator intake --refused", "Tasks"),
     "status": Entry(
         "commands.status", "Show the daemon, its queue and running agents.", "orchestrator status", "Tasks"
     ),

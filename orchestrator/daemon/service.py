@@ -11,11 +11,14 @@ from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
 from orchestrator.daemon.history.task_history import HistoryParts, TaskHistory, build_task_history
+from orchestrator.daemon.housekeeping.service import DiskService
 from orchestrator.daemon.inspection.attention import AttentionService
 from orchestrator.daemon.inspection.board import BoardService
 from orchestrator.daemon.inspection.changes import Changes
 from orchestrator.daemon.inspection.present import PresentService
 from orchestrator.daemon.inspection.preview import PreviewService
+from orchestrator.daemon.intake.intake import IntakeParts, IntakeService, build_intake
+from orchestrator.daemon.notifications.service import NotificationService
 from orchestrator.daemon.reporting.oversight import Oversight, OversightParts, build_oversight
 from orchestrator.daemon.schedules.service import ScheduleService, build_schedules
 from orchestrator.daemon.services.bulk import BatchService, BulkService
@@ -67,6 +70,7 @@ class ServiceParts:
     login_of: Callable[[str], Login | None]
     usage_of: Callable[[Task], Usage | None]
     isolation: Callable[[], str]
+    notifications: NotificationService
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
 
@@ -94,11 +98,14 @@ class Service:
     board: BoardService
     present: PresentService
     preview: PreviewService
+    intake: IntakeService
     progress: ProgressService
     archives: ArchiveService
     attention: AttentionService
     changes: Changes
+    notifications: NotificationService
     oversight: Oversight
+    disk: DiskService
     schedules: ScheduleService
     sources: SourceService
 
@@ -127,22 +134,32 @@ def build_service(parts: ServiceParts) -> Service:
     submissions = _submission_service(parts, index)
     status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
-    history = _task_history(parts, index, requests)
+    schedules = build_schedules(store, submissions, supervisor, clock)
+    history, tasks = _task_history(parts, index, requests), _task_service(parts, index, submissions, recovery)
+    intake = _intake(parts, index, submissions, tasks)
+    watched = OversightParts(
+        index=index,
+        store=store,
+        status=status,
+        limits=limits,
+        attention=attention,
+        intake=intake,
+        redact=redact,
+        note_sources=(schedules.not_submitted, intake.notes),
+    )
     return Service(
         data_dir=store.data_dir,
         access=AccessControl(store.files, parts.settings().socket_group),
         credentials=Credentials(store.data_dir, clock),
         redact=redact,
         submissions=submissions,
-        tasks=_task_service(parts, index, submissions, recovery),
+        tasks=tasks,
         requests=requests,
         bulk=BulkService(supervisor=supervisor, inbox=inbox, clock=clock),
         limits=limits,
         checkpoints=CheckpointService(index=index, checkpoints=parts.checkpoints),
         recovery=recovery,
-        states=StateService(
-            index=index, inbox=inbox, files=store.files, workspace=parts.workspace, redact=redact, clock=clock
-        ),
+        states=_state_service(parts, index),
         records=RecordService(index=index, events=store.events, files=store.files, redact=redact),
         history=history,
         events=events,
@@ -152,13 +169,38 @@ def build_service(parts: ServiceParts) -> Service:
             supervisor=supervisor, status=status, attention=attention, limits=limits, windows=history.windows
         ),
         preview=PreviewService(submissions=submissions),
+        intake=intake,
         progress=ProgressService(index=index, files=store.files, settings=parts.settings),
         archives=ArchiveService(index=index, files=store.files, workspace=parts.workspace, redact=redact),
         attention=attention,
         changes=changes,
-        oversight=_oversight(parts, index, status, limits, attention),
-        schedules=build_schedules(store, submissions, supervisor, clock),
+        oversight=_oversight(parts, watched),
+        schedules=schedules,
         sources=SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock),
+        notifications=parts.notifications,
+        disk=_disk_service(parts, index, tasks),
+    )
+
+
+def _state_service(parts: ServiceParts, index: TaskIndex) -> StateService:
+    return StateService(
+        index=index,
+        inbox=parts.inbox,
+        files=parts.store.files,
+        workspace=parts.workspace,
+        redact=parts.redact,
+        clock=parts.clock,
+    )
+
+
+def _disk_service(parts: ServiceParts, index: TaskIndex, tasks: TaskService) -> DiskService:
+    return DiskService(
+        settings=parts.settings,
+        index=index,
+        tasks=tasks,
+        store=parts.store,
+        workspace=parts.workspace,
+        clock=parts.clock,
     )
 
 
@@ -175,17 +217,26 @@ def _task_history(parts: ServiceParts, index: TaskIndex, requests: UserRequestSe
     )
 
 
-def _oversight(
-    parts: ServiceParts, index: TaskIndex, status: StatusService, limits: LimitService, attention: AttentionService
-) -> Oversight:
-    made = build_oversight(
-        OversightParts(
-            index=index, store=parts.store, status=status, limits=limits, attention=attention, redact=parts.redact
-        )
-    )
+def _oversight(parts: ServiceParts, watched: OversightParts) -> Oversight:
+    made = build_oversight(watched)
     parts.supervisor.listen(made.metrics.counted.on_decision)
     parts.supervisor.time_commits(made.metrics.counted.commits.observe)
     return made
+
+
+def _intake(parts: ServiceParts, index: TaskIndex, submissions: SubmissionService, tasks: TaskService) -> IntakeService:
+    return build_intake(
+        IntakeParts(
+            settings=parts.settings,
+            store=parts.store,
+            supervisor=parts.supervisor,
+            index=index,
+            submissions=submissions,
+            tasks=tasks,
+            redact=parts.redact,
+            clock=parts.clock,
+        )
+    )
 
 
 def _submission_service(parts: ServiceParts, index: TaskIndex) -> SubmissionService:

@@ -70,7 +70,13 @@ class Watch:
             except FileNotFoundError:
                 pass
             except (OSError, RuntimeError) as error:  # watchfiles raises RuntimeError if inotify gives no instance
-                self._complain(error)
+                self._complain(str(error))
+                await self._poll(self._folders)
+            except ExceptionGroup as errors:  # so watchfiles fails over a name that is not UTF-8
+                _, others = errors.split((OSError, RuntimeError))
+                if others is not None:
+                    raise
+                self._complain("; ".join(str(error) for error in errors.exceptions))
                 await self._poll(self._folders)
             look.cancel()
 
@@ -100,14 +106,14 @@ class Watch:
             if not self._changed.is_set():
                 self._report(found)
 
-    def _complain(self, error: Exception) -> None:
+    def _complain(self, error: str) -> None:
         if not self._has_complained:
             self._has_complained = True
             log.warning(
                 "files_not_watched",
-                error=escape_text(str(error)),
+                error=escape_text(error),
                 instead=f"changed files are noticed every {POLL_SECONDS:g} s",
-                hint="raise fs.inotify.max_user_instances and fs.inotify.max_user_watches",
+                hint="raise fs.inotify.max_user_instances and max_user_watches; rename files whose names are not UTF-8",
             )
 
     def _compare(self) -> None:

@@ -118,7 +118,9 @@ class HttpClient:
 
     async def get(self, kind: TypeAdapter[T], path: str, params: Params | None = None) -> T:
         """Return the answer to a GET as `kind`."""
-        response = await self.send("GET", path, params=params)
+        return self._as(kind, await self.send("GET", path, params=params), path)
+
+    def _as(self, kind: TypeAdapter[T], response: httpx.Response, path: str) -> T:
         try:
             return kind.validate_json(response.content)
         except ValidationError as error:
@@ -126,6 +128,15 @@ class HttpClient:
                 f"{self._name} did not answer with {self._subject or path} ({first_problem(error)}); check "
                 "that the address in the settings is that of its API, and not of a login page"
             ) from error
+
+    async def get_changed(
+        self, kind: TypeAdapter[T], path: str, params: Params | None = None, *, etag: str = ""
+    ) -> tuple[T, str] | None:
+        """Return the answer to a GET as `kind` and its ETag, "" if it has none; None if it still has the given one."""
+        response = await self.send("GET", path, params=params, etag=etag)
+        if response.status_code == httpx.codes.NOT_MODIFIED:
+            return None
+        return self._as(kind, response, path), response.headers.get("ETag", "")
 
     async def request(
         self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None
@@ -147,9 +158,18 @@ class HttpClient:
         return value
 
     async def send(
-        self, method: Method, path: str, body: JsonObject | None = None, params: Params | None = None
+        self,
+        method: Method,
+        path: str,
+        body: JsonObject | None = None,
+        params: Params | None = None,
+        *,
+        etag: str = "",
     ) -> httpx.Response:
-        """Send a request and return the whole answer; `path` is below the API, or an address on the same server."""
+        """Send a request and return the whole answer; `path` is below the API, or an address on the same server.
+
+        With an `etag` the answer may be 304, without content.
+        """
         if path.startswith(("https://", "http://")):
             self._refuse_other_server(path)
             url = path
@@ -157,6 +177,8 @@ class HttpClient:
             url = self._api + path
         content = None if body is None else orjson.dumps(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
+        if etag:
+            headers["If-None-Match"] = etag
         request = self._client.build_request(method, url, params=params, content=content, headers=headers)
         if method == "GET":
             return await self._retrying(self._pause_after, self._exchange, request)
@@ -212,7 +234,8 @@ class HttpClient:
             raise Unreachable(f"{self._name} did not answer {asked} in time ({self._patience.request:g} s)") from error
         except _BROKEN as error:
             raise self._unreachable(error) from error
-        if not response.is_success:
+        is_unchanged = response.status_code == httpx.codes.NOT_MODIFIED and "If-None-Match" in request.headers
+        if not response.is_success and not is_unchanged:
             raise self._refusal(response, asked)
         return response
 

@@ -22,6 +22,7 @@ from orchestrator.server.routes import (
     checkpoints,
     daemon,
     events,
+    hooks,
     inspection,
     limits,
     preview,
@@ -35,6 +36,7 @@ from orchestrator.server.routes import (
     tokens,
     user_requests,
 )
+from orchestrator.server.routes.oversight import disk
 from orchestrator.server.web.router import add_pages
 
 
@@ -70,10 +72,13 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         daemon.router,
         inspection.router,
         reports.router,
+        disk.router,
         schedules.router,
         sources.router,
         state_operations.router,
         tokens.router,
+        hooks.router,
+        hooks.hooks,
     ):
         app.include_router(router)
     app.router.routes.append(Route(mcp.PATH, mcp.McpEndpoint(service, app.state.keys), include_in_schema=False))

@@ -1,6 +1,6 @@
 """The daemon as a program on the same machine sees it: requests over its Unix socket, answers as views."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, TypeVar
@@ -27,6 +27,7 @@ from orchestrator.server.schemas.checkpoints import (
 )
 from orchestrator.server.schemas.daemon import StatusView
 from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
+from orchestrator.server.schemas.intake import IntakeFilter, IntakeView
 from orchestrator.server.schemas.limits import LimitsView
 from orchestrator.server.schemas.records import AttemptList, JournalPage, TranscriptPage
 from orchestrator.server.schemas.sources import SourceBody, SourceView
@@ -49,6 +50,7 @@ from orchestrator.server.schemas.user_requests import (
     RequestView,
     ReviewView,
 )
+from orchestrator.server.versions import VERSION
 
 __all__ = ["WRITE_TIMEOUT", "Client", "DaemonUnreachable", "ReceivedEvent", "RequestRefused", "TaskState"]
 
@@ -81,6 +83,10 @@ class Client:
         self.socket, self._within = socket, within
         self._connection = Connection(socket, token, within)
         self._http = self._connection.http
+
+    def on_answer(self, hear: Callable[[str], None]) -> None:
+        """Call `hear` with the daemon's version at every answer; empty if the daemon is too old to say it."""
+        self._http.event_hooks = {"response": [lambda answer: hear(answer.headers.get(VERSION, ""))]}
 
     def __enter__(self) -> Self:
         return self
@@ -151,6 +157,10 @@ class Client:
                 raise _refusal(response)
             for piece in response.iter_bytes():
                 into.write(piece)
+
+    def intake(self, wanted: IntakeFilter) -> IntakeView:
+        """Return what came in by itself, and how its sources are."""
+        return self._get(IntakeView, "/api/intake", _params(wanted))
 
     def checkpoints(self, name: str) -> CheckpointList:
         """Return every checkpoint of a task, newest first."""

@@ -19,10 +19,13 @@ from orchestrator.settings.environment import config_folders, default_data_dir, 
 from orchestrator.settings.layers import Layer
 from orchestrator.settings.sections.access import Listen
 from orchestrator.settings.sections.agent import AgentSettings, GraceSettings
+from orchestrator.settings.sections.backup import BackupSettings
 from orchestrator.settings.sections.checks import CheckSettings
 from orchestrator.settings.sections.folders import FolderSettings
 from orchestrator.settings.sections.forge import ForgeSettings
+from orchestrator.settings.sections.intake import Hooks, InboxSettings, Queries
 from orchestrator.settings.sections.people import CallbackSettings, PeopleSettings
+from orchestrator.settings.sections.retention import RetentionSettings
 from orchestrator.settings.sections.spending import BudgetSettings, LimitSettings
 from orchestrator.settings.sections.trackers import Trackers, TrackerSettings
 from orchestrator.settings.sections.types import Seconds, SettingsSection, WholePath
@@ -82,9 +85,14 @@ class Settings(BaseSettings):
     budget: BudgetSettings = BudgetSettings()
     windows: WindowTable = {}
     trackers: Trackers = TrackerSettings()
+    inbox: InboxSettings = InboxSettings()
+    queries: Queries = {}
+    hooks: Hooks = {}
     forge: ForgeSettings = ForgeSettings()
+    backup: BackupSettings = BackupSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()
+    retention: RetentionSettings = RetentionSettings()
     _layers: tuple[Layer, ...] = ()
 
     def from_layers(self, layers: Sequence[Layer]) -> Self:

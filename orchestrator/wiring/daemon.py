@@ -14,6 +14,7 @@ from orchestrator.core.events.events import Event
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.child_tasks import ChildTasks
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
+from orchestrator.daemon.housekeeping.housekeeper import Housekeeper
 from orchestrator.daemon.launching import LaunchConfig
 from orchestrator.daemon.monitors import AgentMonitor, ResourceMonitor, share_login
 from orchestrator.daemon.reporting.projections import ProjectionWriter
@@ -36,7 +37,9 @@ from orchestrator.storage.vault import Vault
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
+from orchestrator.wiring.backups import backup_loop
 from orchestrator.wiring.base import Base, CurrentSettings
+from orchestrator.wiring.intake import intake_loops
 from orchestrator.wiring.launching import launch_config, model_of_task, task_factory
 from orchestrator.wiring.monitoring import monitoring_loops
 from orchestrator.wiring.outward import callback_outbox, messenger, publish_targets, publisher
@@ -142,7 +145,10 @@ def _loops(
         "callbacks": outbox.run,
         "shared login": partial(share_login, lambda: running.launching.login),
         "schedules": service.schedules.run,
+        "housekeeping": Housekeeper(service.disk).run,
+        "backups": backup_loop(base),
         **monitoring_loops(service),
+        **intake_loops(base, service),
     }
 
 

@@ -31,7 +31,9 @@ from pathlib import Path
 
 from orchestrator.core.task.checkpoint import SavedWork
 from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import JsonObject
 from orchestrator.redaction.display import escape_text
+from orchestrator.storage.removal.trash import Trash
 from orchestrator.workspaces.clone import FETCH, Clone, WorkspaceError, branch_names, clone_folder_name, identity
 from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.folders import build_aside, erase
@@ -103,7 +105,9 @@ class Workspace:
 
     def __init__(self, data_dir: Path) -> None:
         self._data = data_dir.absolute()
-        self._preparing = threading.Lock()
+        self._trash = Trash(self._data)
+        self.preparing = threading.Lock()
+        """Held while a clone is made, or removed."""
         self._locks: dict[str, threading.Lock] = {}
 
     def worktree(self, task_id: str) -> Path:
@@ -128,7 +132,7 @@ class Workspace:
         worktree is created again from the last commit seen there. Raises RepositoryError, WorkspaceError and GitError.
         """
         worktree = self.worktree(task_id)
-        with self._preparing:
+        with self.preparing:
             clone = self._clone_with(base_commit, task_id, repo)
             name = clone.reserved(task_id)
             if name is None:
@@ -258,25 +262,30 @@ class Workspace:
     def deliver(self, task_id: str, repo: Path, branch: str, commit: str) -> DeliveredBranch:
         """Deliver `commit` to the user's repository as the branch `branch`; nothing else there is changed.
 
-        An existing branch is only moved forward from where this task put it, and never while it is checked out. Raises
-        DeliveryError if it points elsewhere, and RepositoryError.
+        An existing branch is only moved forward from where this task put it, and never while it is checked out. What
+        the task delivered before its data folder was restored from a backup, and did again since, is kept as
+        `<branch>-before-restore-<commit>`. Raises DeliveryError if it points elsewhere, and RepositoryError.
         """
         clone = self.clone_of(task_id)
         user, _ = open_repository(repo)
         ref, brought = f"refs/heads/{branch}", f"refs/orchestrator/{task_id}/delivered"
-        there = user.ask("rev-parse", "--verify", "--quiet", ref)
+        there, is_forward = user.ask("rev-parse", "--verify", "--quiet", ref), False
         if there == commit:
             return DeliveredBranch(branch=branch, commit=commit, already=True)
         if there is not None:
-            is_ours = clone.ref(brought) == there
+            was_restored = _was_left_by(user, ref, task_id)
+            is_ours = clone.has(there) and (clone.ref(brought) == there or was_restored)
             is_forward = is_ours and clone.git.ask("merge-base", "--is-ancestor", there, commit) is not None
-            if not is_forward or user.ask("symbolic-ref", "--quiet", "HEAD") == ref:
+            may_move = is_forward or was_restored
+            if not may_move or user.ask("symbolic-ref", "--quiet", "HEAD") == ref:
                 raise DeliveryError(
                     f"{escape_text(str(repo))} has a branch {branch} already, at {there}; rename it there"
                     f" (`git branch -m {branch} {branch}-old`) and retry: the work itself is safe at {commit}"
                 )
         try:
             user.run(*FETCH, str(clone.folder), commit, timeout=1800.0)
+            if there is not None and not is_forward:
+                user.run("update-ref", "-m", f"orchestrator: {task_id}", f"{ref}-before-restore-{there[:12]}", there)
             user.run("update-ref", "-m", f"orchestrator: {task_id}", ref, commit, there or "0" * len(commit))
             clone.git.run("update-ref", brought, commit)
         except GitError as error:
@@ -322,12 +331,14 @@ class Workspace:
             raise WorkspaceError(f"{escape_text(branch)!r} is not a valid branch name; give another one")
         return self.deliver(task_id, repo, branch, commit)
 
-    def remove(self, task_id: str) -> None:
-        """Remove the task's worktree and checkouts; its commits stay in the clone."""
+    def remove(self, task_id: str, record: JsonObject | None = None) -> None:
+        """Move the task's worktree and checkouts into the trash; its commits stay in the clone.
+
+        A `record` says why, for the log of removals.
+        """
         with self._looking_at(task_id):
             self._index(task_id).unlink(missing_ok=True)
-            erase(self._data / "checkouts" / _plain(task_id))
-            erase(self.worktree(task_id))
+            self._trash.discard([self.worktree(task_id), self._data / "checkouts" / _plain(task_id)], record)
 
     def _clone_with(self, base_commit: str, task_id: str, repo: Path) -> Clone:
         """Return the task's clone with the commit to begin from, fetched from the user's repository if
@@ -377,6 +388,11 @@ class Workspace:
         listed = self.clone_of(task_id).git.run("for-each-ref", wanted, f"refs/orchestrator/{_plain(task_id)}/")
         rows = (row.partition(" ") for row in listed.splitlines())
         return [(int(name), rest) for name, _, rest in rows if name.isdecimal()]
+
+
+def _was_left_by(user: Git, ref: str, task_id: str) -> bool:
+    """Return whether the task put a branch of the user's where it is; a restored data folder may not know of that."""
+    return (user.ask("log", "-g", "-1", "--format=%gs", ref, "--") or "").strip() == f"orchestrator: {task_id}"
 
 
 def _plain(name: str) -> str:

@@ -157,6 +157,10 @@ class DaemonHarness:
             self.daemon.kill()
             self.daemon.wait()
 
+    def stop_all(self) -> None:
+        """End the daemon and every process of its runs with SIGKILL, as a power cut does."""
+        self._sweep()
+
     def stop(self) -> int:
         """Tell the daemon to end with SIGTERM; its exit code."""
         assert self.daemon is not None

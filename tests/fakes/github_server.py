@@ -49,6 +49,7 @@ class GitHubServer(TrackerServer):
             _issue(int(name.rpartition("#")[2]), issue)
             for name, issue in self.issues.items()
             if name.startswith(f"{repo}#")
+            and not issue.is_closed
             and set(labels) <= set(issue.labels)
             and all(word in issue.title for word in sought)
             and not (words and issue.is_pull)
@@ -73,7 +74,7 @@ def _issue(number: int, issue: Issue) -> Json:
         "number": number,
         "title": issue.title,
         "body": issue.body,
-        "state": "open",
+        "state": "closed" if issue.is_closed else "open",
         "labels": labels,
         "user": {"login": "ada"},
         "assignee": {"login": "ada"},
@@ -81,7 +82,7 @@ def _issue(number: int, issue: Issue) -> Json:
         "comments": len(issue.comments),
         "type": named(issue.kind),
         "created_at": "2026-05-28T12:00:00Z",
-        "updated_at": "2026-05-28T12:00:00Z",
+        "updated_at": issue.updated,
         **pull,
     }
 

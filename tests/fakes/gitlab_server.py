@@ -12,6 +12,8 @@ from tests.fakes.tracker_server import Asked, Issue, TrackerServer, at
 
 _PATH = re.compile(r"/api/v4/projects/(?P<project>[^/]+)/issues/(?P<number>\d+)(?P<notes>/notes)?")
 
+_LIST = re.compile(r"/api/v4/projects/(?P<project>[^/]+)/issues")
+
 
 class GitLabServer(TrackerServer):
     """Stores issues by `group/project#number`."""
@@ -21,6 +23,8 @@ class GitLabServer(TrackerServer):
         return TrackerAccount(kind=Tracker.GITLAB, url=self.url, token=self.token, setting="GITLAB_TOKEN")
 
     def answer(self, asked: Asked) -> Json:
+        if listing := _LIST.fullmatch(asked.path):
+            return self._listed(asked, unquote(listing["project"]))
         found = _PATH.fullmatch(asked.path)
         issue = self.issues.get(f"{unquote(found['project'])}#{found['number']}") if found else None
         if found is None or issue is None:
@@ -34,20 +38,34 @@ class GitLabServer(TrackerServer):
         self.objections += answer_objections(asked.method, path, self.status_of(asked), told)
         return told
 
+    def _listed(self, asked: Asked, project: str) -> Json:
+        """Return a page of the open issues of a project that have all labels."""
+        path, labels = unquote(asked.path.removeprefix("/api/v4")), asked.query.get("labels", "").split(",")
+        self.objections += objections("GET", path, asked.query, {})
+        found = [
+            _issue(int(name.rpartition("#")[2]), issue)
+            for name, issue in self.issues.items()
+            if name.startswith(f"{project}#") and not issue.is_closed and set(filter(None, labels)) <= set(issue.labels)
+        ]
+        size, page = asked.number("per_page", 20), asked.number("page", 1)
+        told: Json = found[(page - 1) * size : page * size]
+        self.objections += answer_objections("GET", path, 200, told)
+        return told
+
 
 def _issue(number: int, issue: Issue) -> Json:
     return {
         "iid": number,
         "title": issue.title,
         "description": issue.body,
-        "state": "opened",
+        "state": "closed" if issue.is_closed else "opened",
         "labels": [*issue.labels],
         "issue_type": issue.kind or "issue",
         "severity": issue.priority or "UNKNOWN",
         "assignee": {"username": "ada"},
         "user_notes_count": sum(not said.system for said in issue.comments),
         "created_at": "2026-05-28T12:00:00.000Z",
-        "updated_at": "2026-05-28T12:00:00.000Z",
+        "updated_at": issue.updated,
     }
 
 

@@ -46,6 +46,8 @@ class JiraServer(TrackerServer):
         return 204 if asked.method == "POST" and asked.path.endswith("/transitions") else super().status_of(asked)
 
     def answer(self, asked: Asked) -> Json:
+        if asked.path in {"/rest/api/3/search/jql", "/rest/api/2/search"}:
+            return self._found(asked) if (asked.path == "/rest/api/3/search/jql") == bool(self.user) else None
         found = _PATH.fullmatch(asked.path)
         if not found or (found["version"] == "3") != bool(self.user):
             return None
@@ -68,6 +70,26 @@ class JiraServer(TrackerServer):
             case _:
                 return _issue(key, issue)
 
+    def _found(self, asked: Asked) -> Json:
+        """Return a page of the open issues with the labels that a JQL names, as the two kinds of Jira count pages."""
+        jql = asked.query["jql"]
+        project = re.search(r'project = "(\w+)"', jql)
+        labels = set(re.findall(r'labels = "([^"]+)"', jql))
+        keys = [
+            key
+            for key, issue in self.issues.items()
+            if not issue.is_closed and labels <= set(issue.labels) and (not project or key.startswith(f"{project[1]}-"))
+        ]
+        most = asked.number("maxResults", 50)
+        start = int(asked.query.get("nextPageToken", "page-0").removeprefix("page-")) if self.user else 0
+        start = start or asked.number("startAt", 0)
+        page: list[Json] = [_issue(key, self.issues[key]) for key in keys[start : start + most]]
+        if not self.user:
+            return {"startAt": start, "maxResults": most, "total": len(keys), "issues": page}
+        is_last = start + most >= len(keys)
+        more: dict[str, Json] = {} if is_last else {"nextPageToken": f"page-{start + most}"}
+        return {"issues": page, "isLast": is_last, **more}
+
     def hold(self) -> None:
         """From now on accept comments without a response."""
         self._going.clear()
@@ -86,12 +108,16 @@ def _issue(key: str, issue: Issue) -> Json:
             "summary": issue.title,
             "description": issue.body,
             "issuetype": named(issue.kind),
-            "status": {"name": "To Do", "statusCategory": {"key": "new"}},
+            "status": (
+                {"name": "Done", "statusCategory": {"key": "done"}}
+                if issue.is_closed
+                else {"name": "To Do", "statusCategory": {"key": "new"}}
+            ),
             "priority": named(issue.priority),
             "labels": [*issue.labels],
             "assignee": {"displayName": "Ada Lovelace", "accountId": "1"},
             "created": "2026-05-28T12:00:00.000+0000",
-            "updated": "2026-05-28T14:00:00.000+0200",
+            "updated": issue.updated,
             "attachment": files,
         },
     }

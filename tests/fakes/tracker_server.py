@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from hashlib import sha256
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
 from socketserver import BaseServer
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self, TypeAlias, assert_never
 from urllib.parse import parse_qs, urlsplit
 
@@ -52,6 +53,8 @@ class Issue:
     files: tuple[str, ...] = ()
     comments: tuple[Said, ...] = ()
     is_pull: bool = False
+    is_closed: bool = False
+    updated: str = "2026-05-28T12:00:00Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,8 @@ class TrackerServer:
         self.objections: list[str] = []
         """What the tracker's published description does not allow in the requests so far."""
         self.mishaps: list[Mishap] = []
+        self.gives_etags = False
+        """Whether answers have an ETag, and one that the client knows is 304."""
         self.closing = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
         self._server.daemon_threads = True
@@ -136,6 +141,10 @@ class TrackerServer:
         self._server.server_close()
         self._thread.join()
         assert not self.objections, self.objections
+
+    def change(self, name: str, **changes: object) -> None:
+        """Change an issue as somebody on the tracker does."""
+        self.issues[name] = replace(self.issues[name], **changes)  # type: ignore[arg-type]  # fields by their names
 
     def take(self, name: str, text: str) -> Json:
         """Store a comment on an issue."""
@@ -190,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 answer = self.tracker.answer(asked)
                 status = 404 if answer is None else self.tracker.status_of(asked)
-                self._send(status, {"message": "Not Found"} if answer is None else answer)
+                self._send(status, {"message": "Not Found"} if answer is None else answer, headers)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # the client gave up
 
@@ -220,9 +229,14 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 assert_never(mishap)
 
-    def _send(self, status: int, body: Json) -> None:
+    def _send(self, status: int, body: Json, asked: Mapping[str, str] = MappingProxyType({})) -> None:
         content = b"" if status == HTTPStatus.NO_CONTENT else orjson.dumps(body)
-        self._begin(status, len(content), {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json"}
+        if self.tracker.gives_etags and status == HTTPStatus.OK:
+            headers["ETag"] = f'W/"{sha256(content).hexdigest()}"'
+            if asked.get("if-none-match") == headers["ETag"]:
+                status, content = HTTPStatus.NOT_MODIFIED, b""
+        self._begin(status, len(content), headers)
         self.wfile.write(content)
 
     def _begin(self, status: int, length: int, headers: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from orchestrator.cli.output import (
     duration,
     facts,
     local,
+    plain,
     print_json,
     status_text,
     table,
@@ -66,6 +67,7 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
         ("data", found.data_dir),
         ("isolation", found.isolation),
+        *(("intake waits", plain(one)) for one in found.intake),
         *(
             (f"budget of {one.parent}", f"{budget_text(one.caps, one.spent)}, with its children")
             for one in found.budgets

@@ -45,7 +45,7 @@ def _of_mode(pipeline: str | None, mode: str | None) -> str | None:
     return f"{pipeline}-{mode}"
 
 
-def _checks(texts: Sequence[str]) -> dict[str, str]:
+def named_checks(texts: Sequence[str]) -> dict[str, str]:
     checks: dict[str, str] = {}
     for text in texts:
         name, equals, command = (part.strip() for part in text.partition("="))
@@ -148,7 +148,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         text, pipeline = f"Issues of {issues}", pipeline or BATCH
     given = {
         **read_batch(issues, skip_plan=skip_plan, skip_execute=skip_execute),
-        "text": _ticket(text, file) if task is None or text or file else None,
+        "text": ticket_text(text, file) if task is None or text or file else None,
         "repo": repository_of(context, repo),
         "title": title,
         "pipeline": _of_mode(pipeline, mode),
@@ -158,7 +158,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "priority": priority,
         "after": tuple(after or ()),
         "at": at,
-        "checks": _checks(check or ()),
+        "checks": named_checks(check or ()),
         "autonomy": None if auto is None else Autonomy.AUTO if auto else Autonomy.INTERACTIVE,
         "on_blocked": on_blocked,
         "auto_merge": auto_merge,
@@ -239,7 +239,7 @@ def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait:
     return int(wait and task.status is not TaskStatus.COMPLETED)
 
 
-def _ticket(text: str | None, file: Path | None) -> str:
+def ticket_text(text: str | None, file: Path | None) -> str:
     """Return the ticket's text, read no further than the size limit of a ticket."""
     if text is None and file is None and is_piped():
         text = "-"

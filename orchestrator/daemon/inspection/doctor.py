@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -48,6 +48,8 @@ class DoctorService:
 
     settings: Callable[[], Settings]
     clock: Callable[[], datetime]
+    troubles: Callable[[], Sequence[str]]
+    """Why work does not come in, for each source that brings none."""
     _newest: _Examination | None = None
     _work: "asyncio.Task[None] | None" = None
 
@@ -82,6 +84,10 @@ class DoctorService:
             log.exception("doctor_failed")
             text = "a check failed; the daemon's log has the details"
             examination.findings.append(DoctorFinding(name="doctor", level=Level.BAD, text=text))
+        else:
+            look = "orchestrator intake"
+            waiting = [DoctorFinding(name="intake", level=Level.WARN, text=text, mend=look) for text in self.troubles()]
+            examination.findings.extend(waiting)
         finally:
             examination.is_done = True
             self._work = None

@@ -24,6 +24,7 @@ from orchestrator.agents.installation import (
     version_note,
     version_problem,
 )
+from orchestrator.daemon.intake.folder import InboxRefused, require_safe
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.formats.files import owned_by_another
 from orchestrator.formats.units import size
@@ -72,6 +73,29 @@ def check_machine(settings: Settings, variables: Environment) -> Iterator[Doctor
     yield processes()
     yield isolation(settings, variables)
     yield money(settings)
+    yield from intake(settings, variables)
+
+
+def intake(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
+    """Check that work can come in by itself as the settings say."""
+    if settings.inbox.folder is not None:
+        yield _inbox(settings.inbox.folder)
+    if settings.hooks and not settings.listen:
+        text = "webhooks are declared, but the daemon does not listen on TCP"
+        yield DoctorFinding(name="hooks", level=Level.BAD, text=text, mend='set listen = "127.0.0.1:8700"')
+    for name, hook in settings.hooks.items():
+        if not variables.get(hook.secret_env):
+            text = f"the secret of the webhook {name} is missing: {hook.secret_env} is not set, so all are refused"
+            mend = f"put it into ~/.config/orchestrator/credentials/{hook.secret_env}"
+            yield DoctorFinding(name="hooks", level=Level.BAD, text=text, mend=mend)
+
+
+def _inbox(folder: Path) -> DoctorFinding:
+    try:
+        require_safe(folder)
+    except InboxRefused as error:
+        return DoctorFinding(name="inbox", level=Level.BAD, text=str(error), mend="orchestrator help inbox")
+    return DoctorFinding(name="inbox", level=Level.OK, text=str(folder))
 
 
 def agent(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:

@@ -3,8 +3,8 @@
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -22,6 +22,9 @@ USUAL_SPAN = timedelta(hours=24)
 """What a report covers unless a time is given."""
 MOST_TASKS, MOST_INCIDENTS, MOST_SHARES = 200, 200, 50
 """How many tasks, incidents and shares of the spending each list names; the rest is counted."""
+
+NoteSource = Callable[[datetime, datetime], Awaitable[Sequence[str]]]
+"""Returns what else to note of a time, such as work that did not come in."""
 
 ENDS = (TaskStatus.FAILED, TaskStatus.BLOCKED, TaskStatus.CANCELLED)
 
@@ -104,7 +107,7 @@ class NightReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightReportService:
-    """The use case of the night report."""
+    """The use case of the night report; `also_noted` yields what was not done in a span, and why."""
 
     histories: Histories
     attention: AttentionService
@@ -112,6 +115,7 @@ class NightReportService:
     settings: Callable[[], Settings]
     started_at: datetime
     clock: Callable[[], datetime]
+    note_sources: Sequence[NoteSource]
 
     async def report(self, since: datetime | None, until: datetime | None) -> NightReport:
         """Return the report of a span; without times that of the last 24 hours."""
@@ -120,7 +124,9 @@ class NightReportService:
         begin = since or end - USUAL_SPAN
         waiting, machine = self.attention.list(), await self._machine()
         compose = partial(compose_report, (begin, end, now), waiting, machine)
-        return await self.histories.compose(stamp(begin), compose)
+        report = await self.histories.compose(stamp(begin), compose)
+        noted = [note for source in self.note_sources for note in await source(begin, end)]
+        return replace(report, notes=(*report.notes, *noted))
 
     async def _machine(self) -> MachineFacts:
         settings, limits = self.settings(), self.limits.report()

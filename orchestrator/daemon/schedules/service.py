@@ -89,6 +89,15 @@ class ScheduleService:
             raise NoSuchSchedule(name)
         return known[name]
 
+    async def not_submitted(self, since: datetime, until: datetime) -> list[str]:
+        """Return what was not submitted between two times, and why, for people."""
+        return [
+            f"schedule {one.id}: {_times(run)} {run.result.value}, the last at {stamp(run.due)}: {run.reason}"
+            for one in await self.listed()
+            for run in one.runs
+            if since <= run.at < until and run.result is not RunResult.SUBMITTED
+        ]
+
     def next_time(self, schedule: TaskSchedule) -> datetime | None:
         """Return when its next task is due; None while it is paused."""
         return None if schedule.paused_by else _recurrence(schedule).next_after(max(schedule.handled, self.clock()))
@@ -155,13 +164,14 @@ class ScheduleService:
                 raise
             return await self._settle(schedule, RunResult.SUBMITTED, task.id)
 
-    async def remove(self, name: str, by: str) -> None:
-        """Remove a schedule; its tasks stay. Raises NoSuchSchedule."""
+    async def remove(self, name: str, by: str) -> TaskSchedule:
+        """Remove a schedule and return what it was; its tasks stay. Raises NoSuchSchedule."""
         async with self._one_at_a_time:
             schedule, known = await self.find(name), await self._all()
             await asyncio.to_thread(self.store.remove, schedule.id)
             del known[schedule.id]
             log.info("schedule_removed", schedule=name, by=by)
+            return schedule
 
     async def look(self) -> None:
         """Submit what is due now, and put on record what was missed."""
@@ -211,7 +221,7 @@ class ScheduleService:
     async def _submitted(self, schedule: TaskSchedule, due: datetime, by: str) -> Task:
         """Return the task that is submitted for a time; it begins when those before it have ended."""
         before = [task.id for task in self._live(schedule)]
-        return await self.submissions.submit(schedule.work.submission(), before, by, schedule.key(due))
+        return await self.submissions.submit(schedule.work.submission(), before, by, made_by=schedule.key(due))
 
     async def _made_before(self, schedule: TaskSchedule, pending: PendingRun) -> str | None:
         """Return the task that was made for a time before a crash, or before an error that left that open."""
@@ -288,6 +298,10 @@ def _with_times(schedule: TaskSchedule, found: DueTimes, now: datetime) -> TaskS
     reason = "made up for a time that was missed" if found.is_late else ""
     pending = PendingRun(due=found.due, since=now, reason=reason) if found.due else None
     return replace(schedule, handled=found.until, pending=pending)
+
+
+def _times(run: ScheduledRun) -> str:
+    return "1 run was" if run.count == 1 else f"{run.count} runs were"
 
 
 def _recurrence(schedule: TaskSchedule) -> Recurrence:

@@ -62,11 +62,19 @@ class SubmissionService:
     one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
     _one_name: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def submit(self, submission: Submission, after: Sequence[str], by: str, made_by: str | None = None) -> Task:
+    async def submit(
+        self,
+        submission: Submission,
+        after: Sequence[str],
+        by: str,
+        *,
+        made_by: str | None = None,
+        on_created: Callable[[str], None] | None = None,
+    ) -> Task:
         """Create a task and return it; `after` names tasks that must complete first.
 
         `made_by` marks the one task of a time of a schedule; such a task begins when those before it have ended,
-        completed or not.
+        completed or not. `on_created` is given the task's id before it is committed, and may block.
         Raises SubmissionRefused and what trackers, the repository and the store refuse; then nothing is left of it.
         """
         submission, requirement = await self._completed(submission, after)
@@ -75,7 +83,7 @@ class SubmissionService:
             task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
             if made_by is not None:
                 task = replace(task, schedule=replace(task.schedule, made_by=made_by, after_any_end=True))
-            return await self._accept(task, submission, requirement, by)
+            return await self._accept(task, submission, requirement, by, on_created)
 
     async def preview(self, submission: Submission, after: Sequence[str]) -> tuple[Task, Task | None]:
         """Return the task that `submit` would make, without an id, and the live task of the same ticket, if any.
@@ -265,9 +273,18 @@ class SubmissionService:
                 f"look at it with `orchestrator show {task.id}`"
             )
 
-    async def _accept(self, task: Task, submission: Submission, requirement: Requirement, by: str) -> Task:
+    async def _accept(
+        self,
+        task: Task,
+        submission: Submission,
+        requirement: Requirement,
+        by: str,
+        on_created: Callable[[str], None] | None = None,
+    ) -> Task:
         """Hand a new task to the supervisor; one that is refused leaves nothing behind."""
         try:
+            if on_created is not None:
+                await asyncio.to_thread(on_created, task.id)
             task = await asyncio.to_thread(self.with_forge, task)
             async with self.one_at_a_time:
                 self._refuse_second_retry(task)

@@ -35,7 +35,7 @@ class TrackerAccount:
         host, slash, path = rest.partition("/")
         return Site(kind=self.kind, url=f"{scheme.lower()}://{host.lower()}{slash}{path}")
 
-    async def client(self, reference: Reference | TicketQuery, patience: Patience) -> HttpClient:
+    async def client(self, reference: Reference | TicketQuery | str, patience: Patience) -> HttpClient:
         """Return a client of its API, for questions about one ticket or a list of them."""
         api = api_of(self.site.url) if self.kind is Tracker.GITHUB else self.site.url
         return HttpClient(api, await self.login(patience), patience, subject=str(reference))

@@ -1,12 +1,13 @@
 """Fetch what a person submits, a ticket's text or its name on a tracker, as a requirement; and comment on tickets."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import assert_never
 
 from orchestrator.integrations.errors import Unreachable
-from orchestrator.integrations.http import Patience
+from orchestrator.integrations.http import HttpClient, Patience
 from orchestrator.integrations.tickets.account import TrackerAccount, with_public
 from orchestrator.integrations.tickets.comments import fit_text, post_comment
 from orchestrator.integrations.tickets.gateway import Gateway
@@ -14,6 +15,7 @@ from orchestrator.integrations.tickets.github import fetch_github, list_github
 from orchestrator.integrations.tickets.gitlab import fetch_gitlab
 from orchestrator.integrations.tickets.jira import fetch_jira
 from orchestrator.integrations.tickets.jira_gateway import comment_by_gateway, fetch_by_gateway
+from orchestrator.integrations.tickets.polling import Poll, Standing, TicketSearch, poll_tickets, standing_of
 from orchestrator.integrations.tickets.text.plain_text import from_text
 from orchestrator.integrations.tickets.text.reference import Reference, TicketQuery, parse_reference
 from orchestrator.integrations.tickets.text.template import parse_template
@@ -73,6 +75,37 @@ class Trackers:
         if not found:
             raise NoTicket(f"there are no open issues in {query} on {account.site.url}")
         return found
+
+    async def poll(self, search: TicketSearch, etag: str = "") -> Poll:
+        """Return what a query finds on the first configured tracker of its kind; asked once. Raises RemoteError and
+        NoTicket.
+        """
+        account = next((one for one in self._accounts if one.kind is search.tracker), None)
+        if account is None:
+            raise NoTicket(f"no {search.tracker.value} is set up; add it to [trackers] in orchestrator.toml")
+        async with self._asking(account, str(search)) as http:
+            return await poll_tickets(http, account.site, search, etag, cloud=bool(account.user))
+
+    async def standing(self, url: str) -> Standing:
+        """Return how the ticket at an address is on its tracker. Raises RemoteError and NoTicket."""
+        reference = self.named(url)
+        account = next((one for one in self._accounts if reference and one.site == reference.site), None)
+        if reference is None or account is None:
+            raise NoTicket(f"{url} is on no configured tracker; add it to [trackers] in orchestrator.toml")
+        async with self._asking(account, str(reference)) as http:
+            return await standing_of(http, reference, cloud=bool(account.user))
+
+    @asynccontextmanager
+    async def _asking(self, account: TrackerAccount, subject: str) -> AsyncGenerator[HttpClient]:
+        """Give a client that asks each thing once: what asks by the clock asks again by itself."""
+        if account.gateway is not None:
+            raise NoTicket(f"{subject} cannot be looked for by a gateway; take [trackers.jira] gateway out")
+        patience = replace(self._patience, tries=1)
+        try:
+            async with asyncio.timeout(patience.ticket), await account.client(subject, patience) as http:
+                yield http
+        except TimeoutError as error:
+            raise Unreachable(f"{subject} could not be fetched within {patience.ticket:g} s") from error
 
     async def tell(self, url: str, text: str, status: str | None) -> str:
         """Comment on the ticket at an address and set its status; return why that failed, or ""."""

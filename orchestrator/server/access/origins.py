@@ -1,12 +1,13 @@
 """Requests that another site made a browser send: whoever shows a cookie proves that our own page asked.
 
 Cookies are sent from every port of a host, and `SameSite` counts them all as one site, so the origin itself is checked.
-A request with a token needs no proof: no other site knows one, nor can it make a browser send one.
+A request with a token needs no proof: no other site knows one, nor can it make a browser send one. The same is true of
+a webhook's signature.
 """
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from orchestrator.server.access.requests import UNSAFE, bearer_of, header, peer_of, scheme_of
+from orchestrator.server.access.requests import UNSAFE, bearer_of, header, is_hook, peer_of, scheme_of
 from orchestrator.server.problems import HttpProblem, answer
 
 FROM_OUTSIDE = frozenset({"cross-site", "same-site"})
@@ -23,7 +24,8 @@ class SameOrigin:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""
-        if peer_of(scope) is not None or bearer_of(scope) is not None or scope["path"] == REPORTS:
+        is_excepted = scope["path"] == REPORTS or is_hook(scope)
+        if peer_of(scope) is not None or bearer_of(scope) is not None or is_excepted:
             await self._app(scope, receive, send)
             return
         asked = _writes_from_own_page(scope) if scope["method"] in UNSAFE else _reads_as_allowed(scope)

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.daemon.callers import Caller
-from orchestrator.server.access.requests import UNSAFE, bearer_of, header, is_open, peer_of, session_of
+from orchestrator.server.access.requests import UNSAFE, bearer_of, header, is_hook, is_open, peer_of, session_of
 from orchestrator.server.problems import HttpProblem, answer
 
 READS, WRITES = RateLimitItemPerMinute(3000), RateLimitItemPerMinute(600)
@@ -63,7 +63,7 @@ class RateLimited:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""
-        if peer_of(scope) is not None or is_open(scope):
+        if peer_of(scope) is not None or is_open(scope) or is_hook(scope):
             await self._app(scope, receive, send)
             return
         caller: Caller = scope["state"]["caller"]
@@ -108,7 +108,7 @@ class FewFailures:
 def _is_failure(scope: Scope, status: int) -> bool:
     """Return whether a request failed to log in; a page that is asked for without any credentials is no attempt."""
     if status == 401:
-        return _shows_credentials(scope) or "text/html" not in header(scope, b"accept")
+        return _shows_credentials(scope) or is_hook(scope) or "text/html" not in header(scope, b"accept")
     return status == 403 and scope["path"] == "/login"
 
 

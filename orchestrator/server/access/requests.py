@@ -12,6 +12,9 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 OPEN_OVER_TCP = OPEN_PATHS | {"/csp-reports", "/login", "/metrics"}
 """What a caller may ask over TCP without showing anything; static files too."""
 
+HOOKS = "/hooks/"
+"""Under which webhooks are sent to us."""
+
 
 def header(scope: Asgi, name: bytes) -> str:
     """Return the value of a header, empty without one; of several, the first."""
@@ -46,6 +49,11 @@ def is_open(scope: Asgi) -> bool:
     """Return whether a request needs no credentials."""
     path: str = scope["path"]
     return path in OPEN_PATHS or (peer_of(scope) is None and (path in OPEN_OVER_TCP or path.startswith("/static/")))
+
+
+def is_hook(scope: Asgi) -> bool:
+    """Return whether a webhook is sent over TCP: its route looks at its signature instead of a token."""
+    return peer_of(scope) is None and scope["method"] == "POST" and str(scope["path"]).startswith(HOOKS)
 
 
 def is_admitted(scope: Asgi) -> bool:

@@ -66,6 +66,7 @@ async def status(service: TheService) -> StatusView:
         data_dir=str(now.settings.data_dir),
         socket=str(now.settings.socket),
         queue=task_lines(now.queue, service.redact),
+        intake=service.intake.troubles(),
         standing=task_lines(now.paused, service.redact),
         unreadable={task.id: task.block_reason or "" for task in now.unreadable},
         running=tuple(_running(one, service.redact) for one in now.running),

@@ -64,10 +64,10 @@ async def run(schedule: ScheduleName, service: TheService, by: By) -> ScheduleVi
     return _view(service, await service.schedules.run_now(schedule, by))
 
 
-@router.delete("/{schedule}", status_code=status.HTTP_204_NO_CONTENT, responses=refuses(*CHANGED))
-async def remove(schedule: ScheduleName, service: TheService, by: By) -> None:
-    """Remove the schedule; the tasks that it submitted stay."""
-    await service.schedules.remove(schedule, by)
+@router.delete("/{schedule}", responses=refuses(*CHANGED))
+async def remove(schedule: ScheduleName, service: TheService, by: By) -> ScheduleView:
+    """Remove the schedule and show what it was; the tasks that it submitted stay."""
+    return _view(service, await service.schedules.remove(schedule, by))
 
 
 def _view(service: Service, one: TaskSchedule) -> ScheduleView:
