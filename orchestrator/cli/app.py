@@ -39,6 +39,8 @@ EXIT_CODES = {
     "no-such-file": NO_SUCH_TASK,
     "no-such-ticket": NO_SUCH_TASK,
     "no-such-token": NO_SUCH_TASK,
+    "no-such-channel": NO_SUCH_TASK,
+    "no-channel": NOT_ALLOWED,
     "no-such-schedule": NO_SUCH_TASK,
     "schedule-exists": NOT_ALLOWED,
     "schedule-busy": NOT_ALLOWED,

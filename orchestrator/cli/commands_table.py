@@ -123,6 +123,12 @@ COMMANDS = {
         "orchestrator report --since 22:00",
         "Tasks",
     ),
+    "notify": Entry(
+        "notify.notify",
+        "Test how you are told, and see what was.",
+        "orchestrator notify test",
+        "Tasks",
+    ),
     "metrics": Entry(
         "monitoring.metrics",
         "Show metrics, and print rules and a dashboard for them.",

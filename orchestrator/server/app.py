@@ -36,7 +36,7 @@ from orchestrator.server.routes import (
     tokens,
     user_requests,
 )
-from orchestrator.server.routes.oversight import disk
+from orchestrator.server.routes.oversight import disk, notifications
 from orchestrator.server.web.router import add_pages
 
 
@@ -64,6 +64,7 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         user_requests.router,
         daemon.people,
         limits.router,
+        notifications.router,
         records.router,
         checkpoints.router,
         texts.router,

@@ -24,6 +24,7 @@ from orchestrator.settings.sections.checks import CheckSettings
 from orchestrator.settings.sections.folders import FolderSettings
 from orchestrator.settings.sections.forge import ForgeSettings
 from orchestrator.settings.sections.intake import Hooks, InboxSettings, Queries
+from orchestrator.settings.sections.notify import NotifySettings
 from orchestrator.settings.sections.people import CallbackSettings, PeopleSettings
 from orchestrator.settings.sections.retention import RetentionSettings
 from orchestrator.settings.sections.spending import BudgetSettings, LimitSettings
@@ -80,6 +81,7 @@ class Settings(BaseSettings):
     graces: GraceSettings = GraceSettings()
     checks: CheckSettings = CheckSettings()
     people: PeopleSettings = PeopleSettings()
+    notify: NotifySettings = NotifySettings()
     callbacks: CallbackSettings = CallbackSettings()
     limits: LimitSettings = LimitSettings()
     budget: BudgetSettings = BudgetSettings()
