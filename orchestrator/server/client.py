@@ -30,12 +30,13 @@ from orchestrator.server.schemas.events import EventView, GapView, OverviewView,
 from orchestrator.server.schemas.intake import IntakeFilter, IntakeView
 from orchestrator.server.schemas.limits import LimitsView
 from orchestrator.server.schemas.records import AttemptList, JournalPage, TranscriptPage
-from orchestrator.server.schemas.sources import SourceBody, SourceView
 from orchestrator.server.schemas.task_input import (
     BatchBody,
     CapsBody,
     ChangeBody,
     ImportBody,
+    SourceBody,
+    SourceView,
     SubmissionBody,
     TaskFilter,
 )
