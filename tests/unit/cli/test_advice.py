@@ -45,7 +45,7 @@ def report(**open_waits: int) -> SimulationReport:
         answers=0,
         refusals=0,
         limits_met=0,
-        scheduled=0,
+        scheduled={},
         tokens=0,
     )
 
