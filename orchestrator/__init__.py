@@ -31,7 +31,7 @@ server/         the HTTP API; web/ has the pages, mcp/ the tools of assistants
 cli/            the command line
 
 wiring/         builds all of it, once
-bootstrap.py    the life of the process around it
+bootstrap/      the life of the process around it
 
 Read core/task/task.py, core/events/events.py, core/decide/machine.py, supervisor/supervisor.py and daemon/executor.py,
 in this order. `orchestrator help internals` follows three things through the code.

@@ -5,24 +5,29 @@ imports. Exit codes: 0 done, 1 failed, 2 bad usage, 3 the daemon cannot be reach
 in this state, 130 interrupted.
 """
 
-import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from io import BytesIO, TextIOWrapper
-from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from orchestrator import __version__
-from orchestrator.cli.commands_table import COMMANDS, Entry
-from orchestrator.cli.context import CliContext, UnknownName, UsageError
+from orchestrator.cli.commands_table import COMMANDS
+from orchestrator.cli.context import UnknownName, UsageError
 from orchestrator.cli.output import complain
+from orchestrator.cli.parsing.aliases import expand
+from orchestrator.cli.parsing.lazy import LazyGroup, add_command, hide_completion
+from orchestrator.cli.parsing.options import Format, GlobalOptions, json_everywhere, wants_json
+from orchestrator.cli.parsing.topics import help_topics
 from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.formats.table import DefinitionError
 from orchestrator.integrations.tickets.text.ticket import NoTicket
 from orchestrator.server.client import DaemonUnreachable, RequestRefused
+from orchestrator.server.schemas.tasks import ProblemView
 
 FAILED, BAD_USAGE, UNREACHABLE, NO_SUCH_TASK, NOT_ALLOWED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
@@ -34,6 +39,9 @@ EXIT_CODES = {
     "no-such-file": NO_SUCH_TASK,
     "no-such-ticket": NO_SUCH_TASK,
     "no-such-token": NO_SUCH_TASK,
+    "no-such-schedule": NO_SUCH_TASK,
+    "schedule-exists": NOT_ALLOWED,
+    "schedule-busy": NOT_ALLOWED,
     "not-allowed": NOT_ALLOWED,
     "answered-before": NOT_ALLOWED,
     "not-seen": NOT_ALLOWED,
@@ -48,6 +56,15 @@ EXIT_CODES = {
     "refused": BAD_USAGE,
 }
 
+PROBLEMS: Mapping[int, tuple[str, str, int]] = {
+    FAILED: ("failed", "It failed", HTTPStatus.UNPROCESSABLE_ENTITY),
+    BAD_USAGE: ("bad-usage", "The command was used wrongly", HTTPStatus.BAD_REQUEST),
+    UNREACHABLE: ("unreachable", "The daemon cannot be reached", HTTPStatus.SERVICE_UNAVAILABLE),
+    NO_SUCH_TASK: ("no-such-name", "There is nothing of that name", HTTPStatus.NOT_FOUND),
+    NOT_ALLOWED: ("not-allowed", "The task's state does not allow this", HTTPStatus.CONFLICT),
+}
+"""Kind, title and status of the problem documents for errors of this program itself, by exit code."""
+
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
@@ -60,51 +77,42 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code."""
-    command = typer.main.get_command(build_app(arguments))
     try:
-        code: object = command.main(args=[*arguments] or ["--help"], prog_name="orchestrator", standalone_mode=False)
+        code = _run(arguments)
     except typer.TyperException as error:
-        used = str(getattr(getattr(error, "ctx", None), "command_path", "orchestrator"))
-        said = error.format_message().rstrip(".").replace("Value error, ", "")
-        if not said:  # a group without a command has shown its help
+        if not error.format_message():  # a group without a command has shown its help
             return BAD_USAGE
-        complain(f"{said}{' ' if said.endswith('?') else '; '}`{used} --help` shows how it is used")
-        return BAD_USAGE
+        return _refused(arguments, BAD_USAGE, [_usage(error)])
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except OrchestratorError as error:
-        complain(*_lines(error))
-        return _exit_code(error)
+        return _refused(arguments, _exit_code(error), _lines(error), error)
     except OSError as error:
-        complain(f"{error.filename or 'the output'}: {error.strerror or error}")
-        return FAILED
+        return _refused(arguments, FAILED, [f"{error.filename or 'the output'}: {error.strerror or error}"])
     return code if isinstance(code, int) else 0
 
 
-def build_app(arguments: Sequence[str]) -> typer.Typer:
-    """Build the program for these arguments; commands that they do not name are listed but not loaded."""
-    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+def _run(arguments: Sequence[str]) -> object:
+    """Run a command and return what its function returned."""
+    words = expand(arguments, COMMANDS, help_topics() if "help" in arguments else ())
+    command = typer.main.get_command(build_app())
+    hide_completion(command)
+    result: object = command.main(args=words or ["--help"], prog_name="orchestrator", standalone_mode=False)
+    return result
+
+
+def build_app(loaded: Sequence[str] = ()) -> typer.Typer:
+    """Build the program; commands that are not `loaded` are listed, and loaded when they are asked for."""
+    app = typer.Typer(
+        cls=LazyGroup,
+        add_completion=True,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
     app.callback(help="Walks tickets through pipelines of coding agents, unattended.")(_options)
     for name, entry in COMMANDS.items():
-        example = f"Example: [bold]{entry.example}[/bold]"
-        found = _loaded(name, entry) if name in arguments else _unloaded
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name, short_help=entry.summary, epilog=example, rich_help_panel=entry.panel)
-        else:
-            app.command(name, short_help=entry.summary, epilog=example, rich_help_panel=entry.panel)(found)
+        add_command(app, name, entry, load=name in loaded)
     return app
-
-
-def _loaded(name: str, entry: Entry) -> Callable[..., object] | typer.Typer:
-    """Return the function of a command, or its group of commands."""
-    function = f"{name}_" if iskeyword(name) else name.replace("-", "_")
-    module = importlib.import_module(f"orchestrator.cli.{entry.module}")
-    found: Callable[..., object] | typer.Typer = getattr(module, function)
-    return found
-
-
-def _unloaded() -> None:
-    """A placeholder in the list for a command that is not named on the command line."""
 
 
 def _say_version(wanted: bool) -> None:
@@ -113,16 +121,41 @@ def _say_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _options(
+def _options(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     data_dir: Annotated[Path | None, typer.Option(help="Where the daemon keeps its tasks.")] = None,
     config: Annotated[Path | None, typer.Option(help="An additional orchestrator.toml, read last.")] = None,
     socket: Annotated[Path | None, typer.Option(help="The daemon's socket.")] = None,
+    json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
+    output: Annotated[Format | None, typer.Option("--output", "-o", hidden=True)] = None,
     _: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_say_version)
+        bool, typer.Option("--version", "-V", help="Print the version.", is_eager=True, callback=_say_version)
     ] = False,
 ) -> None:
-    context.obj = CliContext(data_dir=data_dir, config=config, socket=socket)
+    context.obj = GlobalOptions(data_dir=data_dir, config=config, socket=socket)
+    if isinstance(context.command, TyperGroup) and (json or output is Format.JSON):
+        context.default_map = json_everywhere(context.command)
+
+
+def _usage(error: typer.TyperException) -> str:
+    used = str(getattr(getattr(error, "ctx", None), "command_path", "orchestrator"))
+    said = error.format_message().rstrip(".").replace("Value error, ", "")
+    return f"{said}{' ' if said.endswith('?') else '; '}`{used} --help` shows how it is used"
+
+
+def _refused(arguments: Sequence[str], code: int, lines: Sequence[str], error: Exception | None = None) -> int:
+    """Print an error, under --json as a problem document on standard output too, and return the exit code."""
+    complain(*lines)
+    if wants_json(arguments):
+        problem = error.problem if isinstance(error, RequestRefused) else _problem(code, lines)
+        typer.echo(problem.model_dump_json(by_alias=True, exclude_none=True, indent=2))
+    return code
+
+
+def _problem(code: int, lines: Sequence[str]) -> ProblemView:
+    """Return the problem document of an error that no daemon answered with."""
+    kind, title, status = PROBLEMS.get(code, PROBLEMS[FAILED])
+    return ProblemView(type=f"urn:orchestrator:problem:{kind}", title=title, status=status, detail="\n".join(lines))
 
 
 def _lines(error: OrchestratorError) -> list[str]:

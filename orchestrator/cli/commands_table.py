@@ -4,7 +4,10 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A command: the module with the function or group of its name, and what the list of commands shows."""
+    """A command: the module with the function or group of its name, and what the list of commands shows.
+
+    Commands without a panel are not listed.
+    """
 
     module: str
     summary: str
@@ -36,6 +39,12 @@ COMMANDS = {
     ),
     "help": Entry("commands.help", "Read a page of the documentation.", "orchestrator help checks", "Begin here"),
     "serve": Entry("commands.serve", "Run the daemon in the foreground.", "orchestrator serve", "Begin here"),
+    "service": Entry(
+        "service.service",
+        "Install, upgrade and remove the service of systemd.",
+        "sudo orchestrator service install",
+        "Begin here",
+    ),
     "open": Entry("access.browser", "Open the pages in a browser.", "orchestrator open", "Begin here"),
     "submit": Entry(
         "commands.submit",
@@ -97,12 +106,24 @@ COMMANDS = {
     "drain": Entry(
         "commands.control", "End all agents before a restart; their sessions are kept.", "orchestrator drain", "Tasks"
     ),
+    "schedule": Entry(
+        "schedules.schedule",
+        "Submit tasks again and again.",
+        "orchestrator schedule add '0 22 * * 1-5' 'Remove dead code'",
+        "Tasks",
+    ),
     "limits": Entry("commands.status", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
     "report": Entry(
         "reports.report",
         "Read what happened since a time, as in the morning.",
         "orchestrator report --since 22:00",
         "Tasks",
+    ),
+    "metrics": Entry(
+        "monitoring.metrics",
+        "Show metrics, and print rules and a dashboard for them.",
+        "orchestrator metrics rules | sudo tee /etc/prometheus/orchestrator.rules.yaml",
+        "For programs",
     ),
     "state": Entry(
         "commands.state",
@@ -135,4 +156,14 @@ COMMANDS = {
     "status": Entry(
         "commands.status", "Show the daemon, its queue and running agents.", "orchestrator status", "Tasks"
     ),
+    "completion": Entry(
+        "parsing.completion",
+        "Complete commands and ids in your shell.",
+        'eval "$(orchestrator completion bash)"',
+        "For programs",
+    ),
+    "version": Entry("parsing.completion", "Print the version.", "orchestrator version", "For programs"),
+    "start": Entry("tasks.choice", "Have a task go on.", "orchestrator start ABC-123", ""),
+    "stop": Entry("tasks.choice", "Pause or cancel a task.", "orchestrator stop ABC-123", ""),
+    "kill": Entry("tasks.choice", "Pause or cancel a task.", "orchestrator kill ABC-123", ""),
 }

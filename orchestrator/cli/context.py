@@ -1,21 +1,26 @@
 """Which daemon a command talks to, by the options before it and the settings, and waiting for one that restarts."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import ValidationError
 
-from orchestrator.cli.output import note
+from orchestrator.cli.parsing.errors import UnknownName, UsageError
+from orchestrator.cli.parsing.options import PLACES, GlobalOptions
+from orchestrator.cli.terminal import note
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.client import Client, DaemonUnreachable
 from orchestrator.server.schemas.base import View
+from orchestrator.server.schemas.task_input import LONGEST_SEARCH, TaskFilter
 from orchestrator.settings.loading import Places, SettingsError, load_places, load_settings
 from orchestrator.settings.settings import Settings
+
+__all__ = ["CliContext", "Json", "TaskName", "TaskNames", "UnknownName", "UsageError", "context_of"]
 
 T = TypeVar("T")
 V = TypeVar("V", bound=View)
@@ -25,17 +30,37 @@ RESTART_TIME = 60.0
 TRY_EVERY = 0.5
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+TASK_HELP = "An id or any part of it that no other task's id has, or a ticket's key."
+COMPLETE_WITHIN = 1.0
+"""Seconds that completing an id may take; a shell waits for it."""
+MOST_COMPLETED = 100
+
+
+def complete_task(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the ids that begin so, each with its task's title; nothing if no daemon tells them in time."""
+    given = {name: path for above in _above(ctx) for name, path in above.params.items() if name in PLACES and path}
+    with suppress(OrchestratorError), CliContext(**given).quick_client() as client:
+        page = client.tasks(TaskFilter(text=incomplete[:LONGEST_SEARCH], limit=MOST_COMPLETED))
+        return [(one.id, f"{one.status}: {one.title}") for one in page.tasks]
+    return []
+
+
+def _above(context: Any) -> Iterator[typer.Context]:
+    """Yield a context and those above it, the outermost first."""
+    if context is not None:
+        yield from _above(context.parent)
+        yield context
+
+
 TaskName = Annotated[
-    str, typer.Argument(metavar="TASK", help="An id, its beginning, or a ticket's key.", show_default=False)
+    str, typer.Argument(metavar="TASK", help=TASK_HELP, show_default=False, autocompletion=complete_task)
 ]
-
-
-class UsageError(OrchestratorError):
-    """A command was used with arguments that make no sense."""
-
-
-class UnknownName(OrchestratorError):
-    """A command was given the name of something that does not exist."""
+TaskNames = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TASK...", help=f"{TASK_HELP} Several may be given.", show_default=False, autocompletion=complete_task
+    ),
+]
 
 
 def parse_options(kind: type[V], given: Mapping[str, object]) -> V:
@@ -48,12 +73,8 @@ def parse_options(kind: type[V], given: Mapping[str, object]) -> V:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CliContext:
-    """The options before the command; None leaves a choice to the settings."""
-
-    data_dir: Path | None = None
-    config: Path | None = None
-    socket: Path | None = None
+class CliContext(GlobalOptions):
+    """Which daemon is meant, by the global options and the settings."""
 
     def settings(self) -> Settings:
         """Return the settings, overridden by the options. Raises SettingsError."""
@@ -76,15 +97,19 @@ class CliContext:
         """Return a client of the daemon."""
         return Client(self.places().socket)
 
+    def quick_client(self) -> Client:
+        """Return a client that gives up soon, and says nothing of settings that are wrong."""
+        return Client(load_places(self.config, self._options()).socket, within=COMPLETE_WITHIN)
+
     def _options(self) -> Mapping[str, object]:
-        given: Mapping[str, Path | None] = {"data_dir": self.data_dir, "socket": self.socket}
+        given = {"data_dir": self.data_dir, "socket": self.socket}
         return {name: str(path) for name, path in given.items() if path is not None}
 
 
 def context_of(context: typer.Context) -> CliContext:
-    """Return the options before the command."""
-    options: CliContext = context.obj
-    return options
+    """Return what the global options say."""
+    given: GlobalOptions = context.obj
+    return CliContext(data_dir=given.data_dir, config=given.config, socket=given.socket)
 
 
 def has_stopped(status: TaskStatus) -> bool:

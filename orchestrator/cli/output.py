@@ -8,17 +8,31 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 from pydantic import BaseModel
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from orchestrator.cli.labels import pause_label, status_label
+from orchestrator.cli.terminal import complain, console, line, note, plain
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.tasks import CapsView, SpentView, TaskView
 
-PIPE_WIDTH = 10_000
-"""Characters; no table is wider."""
+__all__ = [
+    "ago",
+    "budget_of",
+    "budget_text",
+    "complain",
+    "console",
+    "duration",
+    "facts",
+    "line",
+    "local",
+    "note",
+    "plain",
+    "print_json",
+    "status_text",
+    "table",
+]
 
 COLOURS = {
     TaskStatus.COMPLETED: "green",
@@ -45,42 +59,10 @@ LEAST_ELASTIC = 20
 GAP = 2
 """Characters between two columns."""
 
-_KEPT = {"\n", "\t"}
-
-
-def console() -> Console:
-    """Return a console for standard output."""
-    found = Console(highlight=False, markup=False, emoji=False)
-    return found if found.is_terminal else Console(highlight=False, markup=False, emoji=False, width=PIPE_WIDTH)
-
-
-def complain(*lines: str) -> None:
-    """Print errors on standard error, one for each line."""
-    screen = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    for line in lines:
-        screen.print(Text("error: ", style="bold red") + Text(plain(line), style="red"))
-
-
-def note(line: str) -> None:
-    """Print a remark on standard error."""
-    Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(Text(plain(line), "dim"))
-
 
 def print_json(view: BaseModel) -> None:
     """Print the JSON document of `--json`."""
     typer.echo(view.model_dump_json(by_alias=True, indent=2))
-
-
-def plain(text: str) -> str:
-    """Return the text with everything escaped that a terminal would interpret."""
-    return "".join(
-        c if c.isprintable() or c in _KEPT else c.encode("unicode_escape", "surrogatepass").decode() for c in text
-    )
-
-
-def line(text: str) -> Text:
-    """Return foreign text on one line."""
-    return Text(" ".join(plain(text).split()), overflow="ellipsis", no_wrap=True)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:

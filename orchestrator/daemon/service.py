@@ -1,6 +1,6 @@
 """The service of one daemon: all its use cases over the parts that they need, and who must hear of each decision."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from orchestrator.daemon.inspection.present import PresentService
 from orchestrator.daemon.inspection.preview import PreviewService
 from orchestrator.daemon.intake.intake import IntakeParts, IntakeService, build_intake
 from orchestrator.daemon.reporting.oversight import Oversight, OversightParts, build_oversight
+from orchestrator.daemon.schedules.service import ScheduleService, build_schedules
 from orchestrator.daemon.services.bulk import BatchService, BulkService
 from orchestrator.daemon.services.checkpoints import CheckpointService
 from orchestrator.daemon.services.events import EventService
@@ -97,6 +98,7 @@ class Service:
     attention: AttentionService
     changes: Changes
     oversight: Oversight
+    schedules: ScheduleService
 
     def end_streams(self) -> None:
         """End every stream to a reader, because the daemon stops."""
@@ -125,6 +127,7 @@ def build_service(parts: ServiceParts) -> Service:
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
     history, tasks = _task_history(parts, index, requests), _task_service(parts, index, submissions, recovery)
     intake = _intake(parts, index, submissions, tasks)
+    schedules = build_schedules(store, submissions, supervisor, clock)
     return Service(
         data_dir=store.data_dir,
         access=AccessControl(store.files, parts.settings().socket_group),
@@ -154,18 +157,8 @@ def build_service(parts: ServiceParts) -> Service:
         archives=ArchiveService(index=index, files=store.files, workspace=parts.workspace, redact=redact),
         attention=attention,
         changes=changes,
-        oversight=_oversight(
-            parts,
-            OversightParts(
-                index=index,
-                store=store,
-                status=status,
-                limits=limits,
-                attention=attention,
-                intake=intake,
-                redact=redact,
-            ),
-        ),
+        oversight=_oversight(parts, index, status, limits, attention, schedules, intake),
+        schedules=schedules,
     )
 
 
@@ -182,9 +175,32 @@ def _task_history(parts: ServiceParts, index: TaskIndex, requests: UserRequestSe
     )
 
 
-def _oversight(parts: ServiceParts, given: OversightParts) -> Oversight:
-    made = build_oversight(given)
+def _oversight(  # noqa: PLR0913, PLR0917 - what it looks at
+    parts: ServiceParts,
+    index: TaskIndex,
+    status: StatusService,
+    limits: LimitService,
+    attention: AttentionService,
+    schedules: ScheduleService,
+    intake: IntakeService,
+) -> Oversight:
+    async def also_noted(since: datetime, until: datetime) -> Sequence[str]:
+        return (*await schedules.not_submitted(since, until), *await intake.notes(since, until))
+
+    made = build_oversight(
+        OversightParts(
+            index=index,
+            store=parts.store,
+            status=status,
+            limits=limits,
+            attention=attention,
+            intake=intake,
+            redact=parts.redact,
+            also_noted=also_noted,
+        )
+    )
     parts.supervisor.listen(made.metrics.counted.on_decision)
+    parts.supervisor.time_commits(made.metrics.counted.commits.observe)
     return made
 
 

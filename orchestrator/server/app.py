@@ -22,18 +22,19 @@ from orchestrator.server.routes import (
     checkpoints,
     daemon,
     events,
-    hooks,
     inspection,
     limits,
     preview,
     records,
     reports,
+    schedules,
     state_operations,
     tasks,
     texts,
     tokens,
     user_requests,
 )
+from orchestrator.server.routes.intake import hooks
 from orchestrator.server.web.router import add_pages
 
 
@@ -69,6 +70,7 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         daemon.router,
         inspection.router,
         reports.router,
+        schedules.router,
         state_operations.router,
         tokens.router,
         hooks.router,

@@ -11,6 +11,7 @@ import orjson
 from pydantic import SecretStr, ValidationError
 
 from orchestrator.core.events.operations import FailureReport, OperationRefused, Refusal, StepUpdate, Transition
+from orchestrator.daemon.access.verbs import MOST_NAMES, Verb
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.pipelines.operation_parser import show_failure, show_step, show_transition
@@ -29,8 +30,15 @@ from orchestrator.server.schemas.events import EventView, GapView, OverviewView,
 from orchestrator.server.schemas.intake import IntakeFilter, IntakeView
 from orchestrator.server.schemas.limits import LimitsView
 from orchestrator.server.schemas.records import AttemptList, TranscriptPage
-from orchestrator.server.schemas.task_input import ChangeBody, ImportBody, SubmissionBody, TaskFilter
-from orchestrator.server.schemas.tasks import ManyView, ProblemView, TaskPage, TaskView, WhyView
+from orchestrator.server.schemas.task_input import (
+    BatchBody,
+    CapsBody,
+    ChangeBody,
+    ImportBody,
+    SubmissionBody,
+    TaskFilter,
+)
+from orchestrator.server.schemas.tasks import BatchView, ManyView, ProblemView, TaskPage, TaskView, WhyView
 from orchestrator.server.schemas.user_requests import (
     AnswerBody,
     ChangesBody,
@@ -69,9 +77,9 @@ class RequestRefused(OrchestratorError):
 class Client:
     """Speaks to one daemon; every method raises DaemonUnreachable and RequestRefused."""
 
-    def __init__(self, socket: Path, token: str = "") -> None:
-        self.socket = socket
-        self._connection = Connection(socket, token)
+    def __init__(self, socket: Path, token: str = "", *, within: float | None = None) -> None:
+        self.socket, self._within = socket, within
+        self._connection = Connection(socket, token, within)
         self._http = self._connection.http
 
     def __enter__(self) -> Self:
@@ -177,8 +185,17 @@ class Client:
             yield from _received(response.iter_raw())
 
     def request(self, name: str, action: str) -> TaskView:
-        """Do something with a task: pause, resume, cancel, retry, submit, review or archive it."""
+        """Do something with a task: pause, resume, start, cancel, retry, submit, review or archive it."""
         return _view(TaskView, self._sent("POST", f"{_path(name)}/{action}"))
+
+    def batch(self, verb: Verb, names: Sequence[str], caps: CapsBody | None = None) -> BatchView:
+        """Do the same with several tasks, however many; each is answered for itself. `caps` are for `change`."""
+        parts = [names[at : at + MOST_NAMES] for at in range(0, len(names), MOST_NAMES)]
+        bodies = [BatchBody(verb=verb, tasks=tuple(part), caps=caps) for part in parts]
+        views = [_view(BatchView, self._posted("/api/tasks/batch", body)) for body in bodies]
+        results = tuple(one for view in views for one in view.results)
+        refused = sum(view.refused for view in views)
+        return BatchView(results=results, done=len(results) - refused, refused=refused)
 
     def delete(self, name: str) -> None:
         """Delete an ended task with all its files."""
@@ -193,6 +210,10 @@ class Client:
         content = body.model_dump_json(by_alias=True, exclude_unset=True).encode()
         headers = {"Content-Type": "application/json"}
         return _view(TaskView, self._sent("PATCH", _path(name), content=content, headers=headers))
+
+    def metrics(self) -> str:
+        """Return the daemon's metrics in Prometheus' text format."""
+        return self._sent("GET", "/metrics").text
 
     def limits(self) -> LimitsView:
         """Return what limits work now."""
@@ -255,7 +276,7 @@ class Client:
         return _view(kind, self._sent("GET", path, params=params or {}))
 
     def _posted(self, path: str, body: View) -> httpx.Response:
-        content = body.model_dump_json(by_alias=True).encode()
+        content = body.model_dump_json(by_alias=True, exclude_unset=True).encode()
         return self._sent("POST", path, content=content, headers={"Content-Type": "application/json"})
 
     def _sent(
@@ -274,7 +295,7 @@ class Client:
                 params=httpx.QueryParams(dict(params or {})),
                 content=content,
                 headers=headers,
-                timeout=READ_TIMEOUT if method == "GET" else WRITE_TIMEOUT,
+                timeout=self._within or (READ_TIMEOUT if method == "GET" else WRITE_TIMEOUT),
             )
         if response.is_error:
             raise _refusal(response)

@@ -44,10 +44,13 @@ class _Process(NamedTuple):
 
 
 class Connection:
-    """HTTP over the Unix socket of a daemon; `http` is used within `reached` alone."""
+    """HTTP over the Unix socket of a daemon; `http` is used within `reached` alone.
 
-    def __init__(self, path: Path, token: str) -> None:
-        self._path, self._answered_at = path, 0.0
+    With `within`, a daemon that is silent for so many seconds is given up, whatever it does.
+    """
+
+    def __init__(self, path: Path, token: str, within: float | None = None) -> None:
+        self._path, self._answered_at, self._within = path, 0.0, within
         transport = httpx.HTTPTransport(uds=str(path))
         self.http = httpx.Client(transport=transport, base_url="http://orchestrator", timeout=READ_TIMEOUT)
         if token:
@@ -76,10 +79,10 @@ class Connection:
         given_up_at = time.monotonic() + LONGEST_WORK
         while time.monotonic() - self._answered_at > FRESH:
             try:
-                self.http.get("/healthz", timeout=ANSWER_WITHIN)
+                self.http.get("/healthz", timeout=self._within or ANSWER_WITHIN)
                 self._answered_at = time.monotonic()
             except httpx.TimeoutException:
-                if time.monotonic() > given_up_at or not _is_working(self._path):
+                if self._within or time.monotonic() > given_up_at or not _is_working(self._path):
                     raise
 
     def _silent(self, process: _Process | None) -> DaemonUnreachable:

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from orchestrator.core.events.operations import OperationRefused, Refusal
 from orchestrator.daemon.access import credentials
 from orchestrator.daemon.history.aside import TooManyPages
+from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
 from orchestrator.daemon.services import errors
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
@@ -73,6 +74,9 @@ KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
     (credentials.NameTaken, 409, "name-taken", "There is a token of that name"),
     (credentials.TooManyTokens, 409, "too-many-tokens", "There are too many tokens"),
     (credentials.NotListening, 409, "not-listening", "The daemon does not listen for browsers"),
+    (NoSuchSchedule, 404, "no-such-schedule", "There is no such schedule"),
+    (ScheduleExists, 409, "schedule-exists", "There is a schedule of that name"),
+    (ScheduleBusy, 409, "schedule-busy", "The last task of the schedule has not ended"),
     (KeyTaken, 409, "key-taken", "The Idempotency-Key was used before"),
     (errors.AlreadyActive, 409, "at-work-already", "The ticket already has a live task"),
     (errors.NotFound, 404, "no-such-ticket", "There is no such ticket"),

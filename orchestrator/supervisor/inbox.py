@@ -86,10 +86,20 @@ Message = PostedEvent | Telemetry | LimitSeen | AgentsChecked | Wakeup | Pending
 
 
 class Inbox:
-    """A queue with one reader, the supervisor's loop, and any number of senders in the same thread."""
+    """A queue with one reader, the supervisor's loop, and any number of senders in the same thread.
+
+    `tries` counts how often the reader tried to process something; other threads may read it, and `is_settled`.
+    """
 
     def __init__(self) -> None:
+        self.tries = 0
         self._messages: asyncio.Queue[Message] = asyncio.Queue()
+        self._is_processing = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no message waits or is being processed."""
+        return not self._is_processing and self._messages.empty()
 
     @property
     def is_empty(self) -> bool:
@@ -136,24 +146,28 @@ class Inbox:
 
     async def take(self) -> Message:
         """Return the next message; waits for one."""
-        return await self._messages.get()
+        message = await self._messages.get()
+        self._is_processing = True
+        return message
 
     def done(self) -> None:
         """Mark the message taken last as fully processed."""
+        self._is_processing = False
         self._messages.task_done()
 
     async def settled(self) -> None:
         """Wait until every message sent so far is processed."""
         await self._messages.join()
 
-
-async def retry_until_committed(act: Callable[[], None]) -> None:
-    """Call `act` again every second while the disk refuses to be written."""
-    refusal = _try(act)
-    while refusal is not None:
-        log.error("commit_failed", error=str(refusal), retry_seconds=COMMIT_RETRY_SECONDS)
-        await asyncio.sleep(COMMIT_RETRY_SECONDS)
+    async def retry_until_committed(self, act: Callable[[], None]) -> None:
+        """Call `act` again every second while the disk refuses to be written."""
+        self.tries += 1
         refusal = _try(act)
+        while refusal is not None:
+            log.error("commit_failed", error=str(refusal), retry_seconds=COMMIT_RETRY_SECONDS)
+            await asyncio.sleep(COMMIT_RETRY_SECONDS)
+            self.tries += 1
+            refusal = _try(act)
 
 
 def _try(act: Callable[[], None]) -> OSError | None:

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import assert_never
 
 import structlog
@@ -61,7 +62,6 @@ from orchestrator.supervisor.inbox import (
     PostedEvent,
     Telemetry,
     Wakeup,
-    retry_until_committed,
 )
 from orchestrator.supervisor.protocols import Executor, Store, TaskLookups
 from orchestrator.supervisor.shared_state import SharedState
@@ -93,6 +93,7 @@ class Supervisor:
         self._with_telemetry: set[str] = set()
         self._seen = LiveTasks()
         self._listeners: list[Callable[[Task, Event], None]] = []
+        self._timekeepers: list[Callable[[float], None]] = []
 
     async def run(self) -> None:
         """Process messages one at a time, forever.
@@ -107,12 +108,12 @@ class Supervisor:
             self._inbox.post(task.id, not_needed)
         while True:
             message, commands = await self._inbox.take(), self.commands
-            await retry_until_committed(partial(self._process, message))
+            await self._inbox.retry_until_committed(partial(self._process, message))
             has_answered = has_answered or isinstance(message, PendingRequest)
             if not isinstance(message, Telemetry):
                 if self.commands > commands and not has_answered:
                     await asyncio.sleep(0)  # lets the commands of the decision start before anything else is done
-                await retry_until_committed(self._schedule)
+                await self._inbox.retry_until_committed(self._schedule)
             if self._inbox.is_empty:
                 self._record_foreign(self._store.settle())
                 self._store_account()
@@ -122,6 +123,10 @@ class Supervisor:
     def listen(self, listener: Callable[[Task, Event], None]) -> None:
         """Call `listener` after every committed decision, with the task as it is then."""
         self._listeners.append(listener)
+
+    def time_commits(self, timekeeper: Callable[[float], None]) -> None:
+        """Call `timekeeper` with the seconds that each decision took to reach the disk."""
+        self._timekeepers.append(timekeeper)
 
     def remember_ended(self, task: TaskSummary) -> None:
         """Take note at start of a task that has ended."""
@@ -281,9 +286,16 @@ class Supervisor:
         if parent is not None and not (parent in self.tasks and self.tasks[parent].waits_for_children):
             raise NoSuchTask(f"{parent} does not wait for children")
         task, commands = machine.begin(self._lookups.pipeline_of(event.task), event)
-        self._store.commit(None, task, event)
+        self._commit(None, task, event)
         self._dispatch(task, event, commands)
         return task
+
+    def _commit(self, before: Task | None, after: Task, event: Event) -> None:
+        began = perf_counter()
+        self._store.commit(before, after, event)
+        seconds = perf_counter() - began
+        for timekeeper in self._timekeepers:
+            timekeeper(seconds)
 
     def _apply(self, task_id: str, event: Event) -> None:
         """Decide about a fact. A bug that it triggers takes this task out of service until the next start, no other."""
@@ -309,7 +321,7 @@ class Supervisor:
         if after is before:
             return before
         try:
-            self._store.commit(before, after, event)
+            self._commit(before, after, event)
         except OrchestratorError as error:
             self.unreadable.hold(before, f"a decision cannot be written to its files: {error}")
             raise

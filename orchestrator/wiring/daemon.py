@@ -39,7 +39,9 @@ from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.wiring.base import Base, CurrentSettings
 from orchestrator.wiring.intake import intake_loops
 from orchestrator.wiring.launching import launch_config, model_of_task, task_factory
+from orchestrator.wiring.monitoring import monitoring_loops
 from orchestrator.wiring.outward import callback_outbox, messenger, publish_targets, publisher
+from orchestrator.wiring.schedules import watch_run_windows
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.evaluation.gates import Gates
 from orchestrator.workspaces.evaluation.judge import Judge
@@ -48,7 +50,7 @@ from orchestrator.workspaces.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """The parts of a daemon that bootstrap.py starts, feeds and stops.
+    """The parts of a daemon that bootstrap starts, feeds and stops.
 
     `loops` run by their names as long as the daemon does, beside the supervisor's; one that ends is a fault.
     """
@@ -106,6 +108,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
     )
     executor = CommandExecutor(adapters, base.inbox)
     supervisor = _supervisor(base, executor, running)
+    watch_run_windows(base, supervisor, timers)
     reports = Reports(base.pipeline_of, partial(change_of, base.workspace), redactor.masked, base.files)
     outbox = callback_outbox(base, running)
     for part in (checkpoints, reports, adapters.publisher, adapters.children, outbox, projections):
@@ -127,18 +130,20 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         resources=_resource_monitor(base, supervisor),
         service=service,
         launching=lambda: running.launching,
-        loops=_loops(base, supervisor, running, outbox) | intake_loops(base, service),
+        loops=_loops(base, supervisor, running, outbox, service) | intake_loops(base, service),
     )
 
 
 def _loops(
-    base: Base, supervisor: Supervisor, running: RunExecutor, outbox: Outbox
+    base: Base, supervisor: Supervisor, running: RunExecutor, outbox: Outbox, service: Service
 ) -> dict[str, Callable[[], Coroutine[object, object, None]]]:
     return {
         "stalls": _stall_detector(base, supervisor).run,
         "agents": _agent_monitor(base, supervisor, running).run,
         "callbacks": outbox.run,
         "shared login": partial(share_login, lambda: running.launching.login),
+        "schedules": service.schedules.run,
+        **monitoring_loops(service),
     }
 
 

@@ -1,16 +1,20 @@
 """The night report, statistics, metrics and the audit of a real daemon, against what its journals say."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
+import pytest
 
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import RequestKind
 from tests.acceptance.harness import DaemonHarness, Json
+from tests.monitoring import documented_metrics, promtool
 
 NIGHT: Json = {
     "PLANNING": [
@@ -141,10 +145,31 @@ def test_metrics_count_what_happened_and_name_no_task(tmp_path: Path) -> None:
         assert found["orchestrator_decisions_total"] == len(harness.journal(task))
         assert found["orchestrator_day_cost_limit_dollars"] == 50
         assert found['orchestrator_health{state="ok"}'] == 1
+        assert found["orchestrator_journal_commit_seconds_count"] == len(harness.journal(task))
+        assert found['orchestrator_turns_total{pipeline="full"}'] == spent["turns"]
+        assert found["orchestrator_last_progress_time_seconds"] == pytest.approx(time.time(), abs=60)
         names = {line.split()[2] for line in answer.text.splitlines() if line.startswith("# TYPE")}
-        assert len(names) <= 30
-        assert all(name.startswith(("orchestrator_", "process_")) for name in names)
+        ours = {name for name in names if name.startswith("orchestrator_")}
+        assert {name.removesuffix("_total") for name in ours} == {
+            name.removesuffix("_total") for name in documented_metrics() if name.startswith("orchestrator_")
+        }
+        assert len(ours) <= 40
+        assert all(name.startswith("process_") for name in names - ours)
         assert task not in answer.text
+        assert harness.cli("metrics", "show").stdout.startswith("# HELP orchestrator_info")
+        assert promtool("check", "metrics", given=answer.text) == ""
+
+
+def test_metrics_tell_since_when_people_are_awaited(tmp_path: Path) -> None:
+    asking: Json = {"PLANNING": [{"question": {"question": "Which `colour`?"}}]}
+    with DaemonHarness(tmp_path, asking) as harness, api_of(harness) as api:
+        task = harness.submit(autonomy="interactive")
+        harness.wait_until(task, lambda now: bool(now.waiting))
+        found = samples(api.get("/metrics").text)
+        asked = harness.state(task)["requests"][-1]["asked_at"]
+        assert found['orchestrator_waiting_for_person{kind="question"}'] == 1
+        oldest = found['orchestrator_waiting_for_person_oldest_time_seconds{kind="question"}']
+        assert oldest == pytest.approx(datetime.fromisoformat(asked).timestamp())
 
 
 def test_the_audit_says_who_did_what_newest_first_and_page_by_page(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import psutil
 from orchestrator import clock
 from orchestrator.agents.claude import Events, Parser
 from orchestrator.agents.drivers import CommandDriver
-from orchestrator.bootstrap import FLUSH_TELEMETRY_SECONDS
+from orchestrator.bootstrap.process import FLUSH_TELEMETRY_SECONDS
 from orchestrator.core.decide.work import WORK
 from orchestrator.core.events.agent_events import Text
 from orchestrator.core.events.events import CancelRequested, Event, PauseRequested, ResumeRequested, TaskSubmitted

@@ -126,6 +126,25 @@ async def test_a_task_is_found_by_its_id_a_prefix_of_it_and_its_ticket_if_only_o
     assert (await client.get("/api/tasks/ABC-1")).json()["id"] == again
 
 
+async def test_a_task_is_found_by_any_part_of_its_id_that_no_other_task_has(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    one = await submitted(client, daemon, ticket="ABC-1")
+    other = await submitted(client, daemon, ticket="XYZ-2")
+
+    async def named(name: str) -> str | list[str] | int:
+        found = await client.get(f"/api/tasks/{name}")
+        body = found.json()
+        return body.get("id") or sorted(body.get("candidates", ())) or found.status_code
+
+    assert await named("BC-1") == await named("abc-1") == await named("bc-1") == one
+    assert await named("X") == await named("yz-2_") == await named(other.lower()[:8]) == other
+    assert await named("-") == 404
+    assert await named("2026") == sorted([one, other])
+    assert await named("BC") == 404, "two characters from the middle name no task"
+    assert await named(f"{one[:-1]}9-2") == 404, "a whole id means only itself"
+
+
 @pytest.mark.parametrize("name", ["nobody", "~root", "%00", "a" * 500])
 async def test_a_missing_task_is_a_problem_document(client: httpx.AsyncClient, name: str) -> None:
     answer = await client.get(f"/api/tasks/{name}")

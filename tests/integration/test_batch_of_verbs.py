@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from orchestrator.core.task.user_requests import RequestDraft, Subject
-from orchestrator.daemon.services.bulk import MOST_NAMES
+from orchestrator.daemon.access.verbs import MOST_NAMES
 from tests.fakes.in_process_daemon import InProcessDaemon
 
 Json = dict[str, Any]
@@ -64,6 +64,16 @@ async def test_a_batch_approves_and_changes(client: httpx.AsyncClient, daemon: I
     assert review["status"] == "approved"
     changed = await batch(client, "change", task, other, priority="critical")
     assert [one["task"]["priority"] for one in changed["results"]] == ["critical", "critical"]
+
+
+async def test_a_batch_sets_caps_and_leaves_those_that_it_does_not_name(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    tasks = [await submitted(client, daemon, f"ABC-{number}", usd=3.0) for number in range(2)]
+    found = await batch(client, "change", *tasks, caps={"turns": 7})
+    assert [one["status"] for one in found["results"]] == [200, 200]
+    caps = [(await client.get(f"/api/tasks/{task}")).json()["caps"] for task in tasks]
+    assert [(one["usd"], one["turns"], one["tokens"]) for one in caps] == [(3.0, 7, None)] * 2
 
 
 async def test_a_batch_under_one_key_is_done_once(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:

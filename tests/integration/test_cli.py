@@ -49,7 +49,7 @@ async def daemon(orchestrator: Shell) -> AsyncIterator[InProcessDaemon]:
         (["submit", " "], "empty"),
         (["submit", "x", "--check", "pytest"], "NAME=COMMAND"),
         (["submit", "x", "--check", "a=true", "--check", "a=false"], "twice"),
-        (["submit", "x", "--at", "soon"], "22:30"),
+        (["submit", "x", "--at", "soon"], "22:00"),
         (["submit", "x", "--at", "2020-01-01T00:00"], "is in the past"),
         (["submit", "x", "--title", "\udcff"], "title: is not text; give plain UTF-8"),
         (["submit", "x", "--base", "\udcff"], "UTF-8"),

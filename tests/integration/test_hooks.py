@@ -21,7 +21,7 @@ from orchestrator.daemon.intake.signatures import is_signed
 from orchestrator.integrations.http import Patience
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.server.access import rates
-from orchestrator.server.routes.hooks import LARGEST_HOOK
+from orchestrator.server.routes.intake.hooks import LARGEST_HOOK
 from orchestrator.settings.loading import SettingsError, load_settings
 from orchestrator.settings.sections.intake import HookSettings, QuerySettings
 from tests.fakes.github_server import GitHubServer

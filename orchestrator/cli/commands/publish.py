@@ -2,16 +2,19 @@
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Annotated
 
 import typer
 from pydantic import BaseModel
 
-from orchestrator.cli.context import Json, TaskName, UsageError, context_of
-from orchestrator.cli.output import console, line, note, print_json, status_text
+from orchestrator.cli.context import Json, TaskName, TaskNames, UsageError, context_of
+from orchestrator.cli.output import console, line, note, print_json
+from orchestrator.cli.tasks.verbs import ask_tasks, print_outcomes, tasks_of
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import Subject
+from orchestrator.daemon.access.verbs import Verb
 from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.server.client import Client
 from orchestrator.server.schemas.task_input import TaskFilter
@@ -114,34 +117,34 @@ def download(
         console().print(line(str(target)))
 
 
-def archive(context: typer.Context, task: TaskName, json: Json = False) -> None:
-    """Archive an ended task: lists leave it out, its worktree is removed, everything else stays."""
-    with context_of(context).client() as client:
-        found = client.request(task, "archive")
-    if json:
-        print_json(found)
-    else:
-        console().print(found.id, status_text(found.status))
+def archive(context: typer.Context, task: TaskNames, json: Json = False) -> int:
+    """Archive ended tasks: lists leave them out, their worktrees are removed, everything else stays."""
+    return ask_tasks(context, task, Verb.ARCHIVE, json=json)
 
 
 def delete(
     context: typer.Context,
-    task: TaskName,
+    task: TaskNames,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json: Json = False,
-) -> None:
-    """Delete a draft or an ended task with all its files; commits stay where they were delivered."""
+) -> int:
+    """Delete drafts or ended tasks with all their files; commits stay where they were delivered."""
     with context_of(context).client() as client:
-        found = client.task(task)
+        if len(task) > 1:
+            if not yes:
+                _confirm(tasks_of(client, task))
+            return print_outcomes(client.batch(Verb.DELETE, task), json=json)
+        found = client.task(task[0])
         if "delete" not in found.allowed:
             raise InvalidTransition("delete", found.status, found.stage, found.allowed)
         if not yes:
-            _confirm(found)
+            _confirm([found])
         client.delete(found.id)
     if json:
         print_json(Deleted(deleted=found.id))
     else:
         console().print(found.id, "is deleted")
+    return 0
 
 
 def _fill(client: Client, task: str, file: IO[bytes], target: Path) -> None:
@@ -173,9 +176,12 @@ def _is_of(task: TaskView, name: str) -> bool:
     return by_address or name.removeprefix("#") == str(task.publication.number)
 
 
-def _confirm(task: TaskView) -> None:
+def _confirm(tasks: Sequence[TaskView]) -> None:
     """Ask on the terminal. Raises UsageError if there is none, and NotConfirmed if the answer is no."""
     if not sys.stdin.isatty():
         raise UsageError("standard input is no terminal; give --yes to delete without confirmation")
-    if not typer.confirm(f"delete {task.id} ({line(task.title)}) and all its files permanently?", err=True):
-        raise NotConfirmed(f"{task.id} was not deleted")
+    for task in tasks:
+        note(f"{task.id}  {task.status}  {task.title}")
+    what = f"{tasks[0].id} and all its files" if len(tasks) == 1 else f"these {len(tasks)} tasks and all their files"
+    if not typer.confirm(f"delete {what} permanently?", err=True):
+        raise NotConfirmed("nothing was deleted")

@@ -9,11 +9,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from orchestrator.cli.context import Json, TaskName, UsageError, context_of
+from orchestrator.cli.context import Json, TaskName, TaskNames, UsageError, context_of
 from orchestrator.cli.output import complain, console, line, note, print_json
+from orchestrator.cli.parsing.standard_input import is_piped
 from orchestrator.cli.request_output import chosen, pending, render_request
+from orchestrator.cli.tasks.verbs import print_outcomes
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import IS_SECRET, LONGEST_ANSWER, RequestKind, RequestStatus
+from orchestrator.daemon.access.verbs import Verb
 from orchestrator.server.client import Client, RequestRefused
 from orchestrator.server.schemas.tasks import TaskView
 from orchestrator.server.schemas.user_requests import RequestList, RequestView
@@ -76,24 +79,35 @@ def provide(
         note(f"{one.name} is not masked in the output of agents and tools: {done.unmasked}")
 
 
-def approve(context: typer.Context, task: TaskName, number: Number = None, json: Json = False) -> None:
-    """Approve work under review; the task continues."""
+def approve(context: typer.Context, task: TaskNames, number: Number = None, json: Json = False) -> int:
+    """Approve work under review; the tasks continue. Of several tasks, everything that waits for approval is meant."""
+    if len(task) > 1 and number is not None:
+        raise UsageError("--ask N is for one TASK; without it, everything that these tasks ask is approved")
     with context_of(context).client() as client:
-        done = client.approve(chosen(pending(client.task(task), RequestKind.REVIEW, "approve"), number))
+        if len(task) > 1:
+            return print_outcomes(client.batch(Verb.APPROVE, task), json=json)
+        done = client.approve(chosen(pending(client.task(task[0]), RequestKind.REVIEW, "approve"), number))
     _print([done], json=json)
+    return 0
 
 
 def request_changes(
     context: typer.Context,
     task: TaskName,
-    message: Annotated[str, typer.Option("--message", "-m", help="What has to change; - reads standard input.")],
+    message: Annotated[
+        str | None, typer.Option("--message", "-m", help="What has to change; default, or -: standard input.")
+    ] = None,
     number: Number = None,
     json: Json = False,
 ) -> None:
     """Send work under review back, with what has to change."""
+    piped = message == "-" or (message is None and is_piped())
+    text = _input(LONGEST_ANSWER * 4) if piped else message
+    if not text:
+        raise UsageError("say what has to change: -m TEXT, or text on standard input")
     with context_of(context).client() as client:
         one = chosen(pending(client.task(task), RequestKind.REVIEW, "request-changes"), number)
-        done = client.request_changes(one, _input(LONGEST_ANSWER * 4) if message == "-" else message)
+        done = client.request_changes(one, text)
     _print([done], json=json)
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from orchestrator.bootstrap import serve as live
+from orchestrator.bootstrap.process import serve as live
 from orchestrator.cli.context import context_of
 
 

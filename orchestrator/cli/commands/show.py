@@ -91,6 +91,7 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("part of", task.parent),
         ("after", ", ".join(task.after)),
         ("not before", local(task.start_at)),
+        ("made by", task.made_by and f"schedule {task.made_by}"),
         ("submitted", local(task.created_at)),
         ("started", local(task.started_at)),
         ("ended", local(task.completed_at or task.failed_at)),

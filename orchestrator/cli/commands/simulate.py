@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from datetime import tzinfo
 from typing import Annotated
 
 import typer
@@ -15,7 +16,9 @@ from orchestrator.formats.table import nearest
 from orchestrator.log import start_logging
 from orchestrator.pipelines.definitions import Definitions, load_definitions
 from orchestrator.pipelines.pipeline_rules import descendants
+from orchestrator.settings.sections.windows import zone_of
 from orchestrator.settings.settings import Settings
+from orchestrator.supervisor.recurrence import parse_recurrence
 from orchestrator.supervisor.simulation.metrics import SimulationReport, Violation
 from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan
 
@@ -49,6 +52,10 @@ def simulate(  # noqa: PLR0913, PLR0917 - one for each option
     seed: Annotated[int, typer.Option(help="The same number gives the same days.")] = 0,
     crashes: Annotated[int, typer.Option(min=0, max=100_000, help="How often the daemon is killed.")] = 200,
     pipeline: Annotated[str | None, typer.Option(help="Use only this pipeline; default: all.")] = None,
+    schedule: Annotated[
+        list[str] | None, typer.Option(metavar="LINE", help="Submit tasks at '0 22 * * 1-5' besides; repeatable.")
+    ] = None,
+    zone: Annotated[str, typer.Option(help="The time zone of --schedule; default: yours.")] = "",
     json: Json = False,
 ) -> int:
     """Simulate days of work with your settings and pipelines; agents, users and the account are made up.
@@ -59,12 +66,31 @@ def simulate(  # noqa: PLR0913, PLR0917 - one for each option
     start_logging("error", settings.log.format)
     definitions = load_definitions(settings.definition_folders())
     config = _config(settings, definitions, _chosen(definitions, pipeline))
-    report = asyncio.run(Simulation(config, SimulationPlan(tasks=tasks, days=days, seed=seed, crashes=crashes)).run())
+    plan = SimulationPlan(
+        tasks=tasks, days=days, seed=seed, crashes=crashes, schedules=tuple(schedule or ()), zone=_zone(zone)
+    )
+    for line in plan.schedules:
+        _require_line(line, plan.zone)
+    report = asyncio.run(Simulation(config, plan).run())
     if json:
         print_json(ReportView(report))
     else:
         _show(report)
     return int(not report.ok)
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return zone_of(name)
+    except ValueError as error:
+        raise UsageError(f"--zone: {error}") from None
+
+
+def _require_line(line: str, zone: tzinfo) -> None:
+    try:
+        parse_recurrence(line, zone)
+    except ValueError as error:
+        raise UsageError(f"--schedule: {error}") from None
 
 
 def _chosen(definitions: Definitions, name: str | None) -> Mapping[str, Pipeline]:
@@ -115,6 +141,7 @@ def _show(report: SimulationReport) -> None:
                 ("crashes", f"{report.crashes}, {report.restarts} restarts"),
                 ("decisions", f"{report.decisions:,}, {report.turns:,} agent turns"),
                 ("people", f"{report.answers} answers accepted, {report.refusals} requests refused"),
+                ("scheduled", ", ".join(f"{count} {result}" for result, count in report.scheduled.items())),
                 ("limits", f"met {report.limits_met} times"),
                 ("spent", f"${report.usd:,.2f}, {report.tokens:,} tokens"),
                 ("time", f"{report.days:g} days in {report.seconds:.1f} s, {report.hours_a_second:g} hours per second"),

@@ -15,6 +15,7 @@ from rich.text import Text
 from orchestrator.cli.context import Json, UsageError, context_of, has_stopped, parse_options, retry_while_down
 from orchestrator.cli.intake.batch import BATCH, read_batch
 from orchestrator.cli.output import console, note, plain, print_json, status_text
+from orchestrator.cli.parsing.standard_input import is_piped
 from orchestrator.cli.request_output import how
 from orchestrator.cli.times import future_time
 from orchestrator.core.task.task import Priority, TaskStatus
@@ -43,7 +44,7 @@ def _of_mode(pipeline: str | None, mode: str | None) -> str | None:
     return f"{pipeline}-{mode}"
 
 
-def _checks(texts: Sequence[str]) -> dict[str, str]:
+def named_checks(texts: Sequence[str]) -> dict[str, str]:
     checks: dict[str, str] = {}
     for text in texts:
         name, equals, command = (part.strip() for part in text.partition("="))
@@ -59,7 +60,7 @@ TicketText = Annotated[
     str | None,
     typer.Argument(
         metavar="TEXT",
-        help="What to do, or a ticket on a tracker: ABC-123, owner/repo#12, or its address; - reads standard input.",
+        help="What to do, or a ticket on a tracker: ABC-123, owner/repo#12, or its address; - or none: standard input.",
     ),
 ]
 Pipeline = Annotated[str | None, typer.Option(metavar="NAME", help="The pipeline; default: by the type of the ticket.")]
@@ -144,7 +145,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         text, pipeline = f"Issues of {issues}", pipeline or BATCH
     given = {
         **read_batch(issues, skip_plan=skip_plan, skip_execute=skip_execute),
-        "text": _ticket(text, file) if task is None or text or file else None,
+        "text": ticket_text(text, file) if task is None or text or file else None,
         "repo": repo.expanduser().absolute(),
         "title": title,
         "pipeline": _of_mode(pipeline, mode),
@@ -154,7 +155,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "priority": priority,
         "after": tuple(after or ()),
         "at": at,
-        "checks": _checks(check or ()),
+        "checks": named_checks(check or ()),
         "autonomy": None if auto is None else Autonomy.AUTO if auto else Autonomy.INTERACTIVE,
         "on_blocked": on_blocked,
         "auto_merge": auto_merge,
@@ -233,10 +234,12 @@ def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait:
     return int(wait and task.status is not TaskStatus.COMPLETED)
 
 
-def _ticket(text: str | None, file: Path | None) -> str:
+def ticket_text(text: str | None, file: Path | None) -> str:
     """Return the ticket's text, read no further than the size limit of a ticket."""
+    if text is None and file is None and is_piped():
+        text = "-"
     if (text is None) == (file is None):
-        raise UsageError("give the ticket once: as TEXT, with --file F, or as - for standard input")
+        raise UsageError("give the ticket once: as TEXT, with --file F, or on standard input")
     if file is None and text != "-":
         return readable(text or "", "the text")
     try:

@@ -5,7 +5,7 @@ import time
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.cli.output import PIPE_WIDTH, plain
+from orchestrator.cli.terminal import PIPE_WIDTH, plain
 
 INDENT = 9
 """Columns on the left, for the seconds since the start."""

@@ -1,7 +1,8 @@
 """What would stop an unattended night, as the daemon itself finds it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -51,6 +52,13 @@ class DoctorService:
     """Why work does not come in, for each source that brings none."""
     _newest: _Examination | None = None
     _work: "asyncio.Task[None] | None" = None
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many findings of each level the last examination that is done had; none before the first."""
+        newest = self._newest
+        if newest is None or not newest.is_done:
+            return {}
+        return dict.fromkeys(map(str, Level), 0) | Counter(str(one.level) for one in newest.findings)
 
     async def examine(self) -> DoctorResult:
         """Return the findings of an examination that began at most a minute ago."""

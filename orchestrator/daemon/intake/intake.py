@@ -23,6 +23,7 @@ from orchestrator.supervisor.supervisor import Supervisor
 
 FOLDER = "intake"
 """In the data folder, which no agent sees."""
+NOTED = frozenset({IntakeKind.REFUSED, IntakeKind.CLOSED})
 MOST_NOTED = 10
 """Refused files and tickets that a report names."""
 
@@ -73,10 +74,10 @@ class IntakeService:
         waiting = [f"inbox: {self.inbox.state.trouble}"] if self.inbox.state.trouble else []
         return (*waiting, *self.queries.troubles())
 
-    async def notes(self, since: datetime) -> tuple[str, ...]:
-        """Return what a report on a time should say about work that did not come in."""
+    async def notes(self, since: datetime, until: datetime) -> tuple[str, ...]:
+        """Return what a report on a span should say about work that did not come in."""
         found = await asyncio.to_thread(self.records.newest, 1000, since)
-        refused = [one for one in _each_once(found) if one.kind in {IntakeKind.REFUSED, IntakeKind.CLOSED}]
+        refused = [one for one in _each_once(found) if one.kind in NOTED and one.at <= until]
         lines = [f"{one.source}: {one.name} {_verb(one)}: {one.reason}" for one in refused[:MOST_NOTED]]
         if len(refused) > MOST_NOTED:
             lines.append(f"{len(refused) - MOST_NOTED} more were refused; see `orchestrator intake --refused`")

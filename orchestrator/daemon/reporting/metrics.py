@@ -1,61 +1,34 @@
 """Metrics in Prometheus' text format: how the daemon is when asked, and what it has counted since its start.
 
-Labels have few values: statuses, pipelines, usage windows. No metric names a task.
+Labels have few values: statuses, pipelines, usage windows. No metric names a task. help/metrics.md lists every metric.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from orchestrator import __version__
-from orchestrator.core.events.events import Event
 from orchestrator.core.schedule.trouble import TroubleKind
-from orchestrator.core.task.budget import NOTHING_SPENT, Spending
-from orchestrator.core.task.task import Task, TaskStatus
-from orchestrator.daemon.inspection.attention import AttentionService
+from orchestrator.core.task.task import TaskStatus
+from orchestrator.daemon.inspection.attention import Attention, AttentionService
+from orchestrator.daemon.inspection.doctor import DoctorService
+from orchestrator.daemon.reporting.counted import OTHER, Counted, LoopLag
 from orchestrator.daemon.services.limits import LimitService, LimitsReport
 from orchestrator.daemon.services.status import DaemonStatus, StatusService
 
-MOST_LABELS = 50
-"""How many pipelines and windows have series of their own."""
+MOST_WINDOWS = 50
+"""How many usage windows have series of their own."""
 LONGEST_LABEL = 60
-OTHER = "other"
 STATES = ("ok", "draining", "pressure", "paused", *TroubleKind)
 """What the daemon's health may be."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
-@dataclass(slots=True)
-class Counted:
-    """What was counted since the daemon's start; used from the supervisor's loop, which calls `on_decision`.
-
-    A task that was there before is counted from its first decision on.
-    """
-
-    spent: dict[str, Spending] = field(default_factory=dict)
-    ended: Counter[TaskStatus] = field(default_factory=Counter)
-    _known: dict[str, tuple[TaskStatus, Spending]] = field(default_factory=dict)
-
-    def on_decision(self, task: Task, _: Event) -> None:
-        """Count what a decision has changed."""
-        total = task.spending.total
-        unknown = (TaskStatus.DRAFT, NOTHING_SPENT) if task.seq == 1 else (task.status, total)
-        status, before = self._known.get(task.id, unknown)
-        if task.status is not status and (task.status.is_final or task.status is TaskStatus.BLOCKED):
-            self.ended[task.status] += 1
-        if total != before:
-            name = task.pipeline if task.pipeline in self.spent or len(self.spent) < MOST_LABELS else OTHER
-            self.spent[name] = self.spent.get(name, NOTHING_SPENT) + (total - before)
-        if task.is_over:
-            self._known.pop(task.id, None)
-        else:
-            self._known[task.id] = (task.status, total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,18 +38,22 @@ class MetricsService:
     status: StatusService
     limits: LimitService
     attention: AttentionService
+    doctor: DoctorService
     redact: Callable[[str], str]
     counted: Counted = field(default_factory=Counted)
+    lag: LoopLag = field(default_factory=LoopLag)
 
     async def scrape(self) -> bytes:
         """Return all metrics as they are now."""
         now, limits = await self.status.status(), self.limits.report()
-        waiting = Counter(one.request.kind.value if one.request else "blocked" for one in self.attention.list())
         families = [
             *_of_daemon(now),
-            *_of_tasks(now, waiting),
-            *_of_runs(now),
+            *_of_tasks(now),
+            *_of_people(self.attention.list()),
+            *_of_runs(now, self.status.clock()),
+            *_of_progress(now, self.counted, self.lag),
             *_of_limits(limits, self.redact),
+            _gauge("orchestrator_doctor_findings", "What the last examination found.", "level", self.doctor.counts()),
             *_counted(self.counted, now.decisions),
         ]
         return await asyncio.to_thread(_exposed, families)
@@ -106,20 +83,44 @@ def _of_daemon(now: DaemonStatus) -> Iterator[Metric]:
     yield _one("orchestrator_slots", "Slots for tasks.", now.capacity.places)
     yield _one("orchestrator_slots_taken", "Slots that are taken.", now.places_taken)
     yield _one("orchestrator_data_free_bytes", "Free space on the disk of the data folder.", now.free_bytes)
+    floor = int(now.settings.free_space_floor)
+    yield _one("orchestrator_data_free_floor_bytes", "Below this much free space every agent is frozen.", floor)
     under_pressure = int(now.capacity.pressure is not None)
     yield _one("orchestrator_pressure", "1 while the machine is short of disk, memory or processor.", under_pressure)
 
 
-def _of_tasks(now: DaemonStatus, waiting: Mapping[str, int]) -> Iterator[Metric]:
+def _of_tasks(now: DaemonStatus) -> Iterator[Metric]:
     counts = {status.value: now.counts.get(status, 0) for status in TaskStatus}
     yield _gauge("orchestrator_tasks", "Tasks by status.", "status", counts)
     yield _one("orchestrator_queue_tasks", "Tasks that wait for a slot.", len(now.queue))
     reasons = Counter(task.agent.blocked_by.value if task.agent.blocked_by else OTHER for task in now.paused)
     yield _gauge("orchestrator_paused_tasks", "Paused tasks by what they wait for.", "reason", reasons)
-    yield _gauge("orchestrator_waiting_for_person", "What waits for a person, by kind.", "kind", waiting)
 
 
-def _of_runs(now: DaemonStatus) -> Iterator[Metric]:
+def _of_people(waiting: Iterable[Attention]) -> Iterator[Metric]:
+    """Yield what waits for a person; `waiting` has the oldest first."""
+    counts, oldest = Counter[str](), dict[str, float]()
+    for one in waiting:
+        kind = one.request.kind.value if one.request else TaskStatus.BLOCKED.value
+        counts[kind] += 1
+        oldest.setdefault(kind, one.since.timestamp())
+    yield _gauge("orchestrator_waiting_for_person", "What waits for a person, by kind.", "kind", counts)
+    text = "Since when the oldest of them waits, by kind."
+    yield _gauge("orchestrator_waiting_for_person_oldest_time_seconds", text, "kind", oldest)
+
+
+def _of_progress(now: DaemonStatus, counted: Counted, lag: LoopLag) -> Iterator[Metric]:
+    heard = (one.task.agent.last_update for one in now.running)
+    newest = max(filter(None, (now.started_at, counted.progress_at, *heard)))
+    text = "When something last went on: a decision was made, or an agent was heard of."
+    yield _one("orchestrator_last_progress_time_seconds", text, newest.timestamp())
+    yield _one("orchestrator_loop_lag_seconds", "How late the event loop ran at worst, in the last minute.", lag.worst)
+    for family in counted.commits.collect():
+        family.samples = [one for one in family.samples if not one.name.endswith("_created")]
+        yield family
+
+
+def _of_runs(now: DaemonStatus, at: datetime) -> Iterator[Metric]:
     agents = [one for one in now.running if one.task.run is not None and one.task.run.is_of_agent]
     used = [one.usage for one in now.running if one.usage is not None]
     yield _one("orchestrator_agents_running", "Agents that have a process.", len(agents))
@@ -128,10 +129,13 @@ def _of_runs(now: DaemonStatus) -> Iterator[Metric]:
     yield _one("orchestrator_runs_cpu_seconds", "Processor time of all runs alive, since each began.", seconds)
     memory = sum(one.rss_bytes for one in used)
     yield _one("orchestrator_runs_memory_bytes", "Resident memory of all runs alive.", memory)
+    saved = [one.task.agent.last_saved or one.task.timing.started_at or at for one in agents]
+    age = max(((at - one).total_seconds() for one in saved), default=0.0)
+    yield _one("orchestrator_checkpoint_age_seconds", "Age of the oldest newest checkpoint of running agents.", age)
 
 
 def _of_limits(limits: LimitsReport, redact: Callable[[str], str]) -> Iterator[Metric]:
-    windows = {redact(name)[:LONGEST_LABEL]: one for name, one in sorted(limits.windows.items())[:MOST_LABELS]}
+    windows = {redact(name)[:LONGEST_LABEL]: one for name, one in sorted(limits.windows.items())[:MOST_WINDOWS]}
     used = {name: one.utilization for name, one in windows.items() if one.utilization is not None}
     yield _gauge("orchestrator_limit_window_used_ratio", "How much of a usage window is used.", "window", used)
     resets = {name: one.resets_at.timestamp() for name, one in windows.items() if one.resets_at is not None}
@@ -151,8 +155,11 @@ def _counted(counted: Counted, decisions: int) -> Iterator[Metric]:
     yield _counter("orchestrator_cost_dollars", "What agents cost, by pipeline.", "pipeline", cost)
     tokens = {name: one.tokens for name, one in spent.items()}
     yield _counter("orchestrator_tokens", "Tokens that agents used, by pipeline.", "pipeline", tokens)
+    turns = {name: one.turns for name, one in spent.items()}
+    yield _counter("orchestrator_turns", "Turns of agents, by pipeline.", "pipeline", turns)
     seconds = {name: one.seconds for name, one in spent.items()}
     yield _counter("orchestrator_work_seconds", "Time that agents worked, by pipeline.", "pipeline", seconds)
+    yield _counter("orchestrator_notices", "Notices to people, by outcome.", "outcome", counted.notices)
 
 
 def _one(name: str, text: str, value: float) -> Metric:

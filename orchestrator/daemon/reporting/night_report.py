@@ -104,7 +104,7 @@ class NightReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightReportService:
-    """The use case of the night report."""
+    """The use case of the night report; `also_noted` yields what was not done in a span, and why."""
 
     histories: Histories
     attention: AttentionService
@@ -112,8 +112,7 @@ class NightReportService:
     settings: Callable[[], Settings]
     started_at: datetime
     clock: Callable[[], datetime]
-    notes_since: Callable[[datetime], Awaitable[Sequence[str]]]
-    """What else to note of a time: the work that did not come in."""
+    also_noted: Callable[[datetime, datetime], Awaitable[Sequence[str]]]
 
     async def report(self, since: datetime | None, until: datetime | None) -> NightReport:
         """Return the report of a span; without times that of the last 24 hours."""
@@ -123,7 +122,7 @@ class NightReportService:
         waiting, machine = self.attention.list(), await self._machine()
         compose = partial(compose_report, (begin, end, now), waiting, machine)
         report = await self.histories.compose(stamp(begin), compose)
-        return replace(report, notes=(*report.notes, *await self.notes_since(begin)))
+        return replace(report, notes=(*report.notes, *await self.also_noted(begin, end)))
 
     async def _machine(self) -> MachineFacts:
         settings, limits = self.settings(), self.limits.report()

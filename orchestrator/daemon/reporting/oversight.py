@@ -1,7 +1,8 @@
 """What an operator reads about the whole: the services of reports, of metrics, and of how the daemon is set up."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from orchestrator.daemon.inspection.attention import AttentionService
 from orchestrator.daemon.inspection.audit import AuditService
@@ -43,18 +44,20 @@ class OversightParts:
     attention: AttentionService
     intake: IntakeService
     redact: Callable[[str], str]
+    also_noted: Callable[[datetime, datetime], Awaitable[Sequence[str]]]
 
 
 def build_oversight(parts: OversightParts) -> Oversight:
     """Return the services of an operator; the metrics must be told each decision. Raises UnfitIndex."""
     histories = Histories(index=parts.index, store=parts.store)
     settings, clock = parts.status.settings, parts.status.clock
+    doctor = DoctorService(settings=settings, clock=clock, troubles=parts.intake.troubles)
     return Oversight(
         audit=AuditService(events=parts.store.events),
         definitions=DefinitionService(settings=settings),
-        doctor=DoctorService(settings=settings, clock=clock, troubles=parts.intake.troubles),
+        doctor=doctor,
         metrics=MetricsService(
-            status=parts.status, limits=parts.limits, attention=parts.attention, redact=parts.redact
+            status=parts.status, limits=parts.limits, attention=parts.attention, doctor=doctor, redact=parts.redact
         ),
         report=NightReportService(
             histories=histories,
@@ -63,7 +66,7 @@ def build_oversight(parts: OversightParts) -> Oversight:
             settings=settings,
             started_at=parts.status.started_at,
             clock=clock,
-            notes_since=parts.intake.notes,
+            also_noted=parts.also_noted,
         ),
         settings=SettingsService(settings=settings),
         statistics=StatisticsService(histories=histories, clock=clock),

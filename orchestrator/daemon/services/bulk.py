@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
+from typing import Any
 
 import structlog
 
@@ -14,6 +14,7 @@ from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.events.events import Event, PauseRequested, ResumeRequested
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import Priority, Task, TaskStatus
+from orchestrator.daemon.access.verbs import Verb
 from orchestrator.daemon.services.tasks import TaskService
 from orchestrator.daemon.services.user_requests import UserRequestService
 from orchestrator.errors import InvalidTransition, NoSuchTask, OrchestratorError
@@ -22,35 +23,18 @@ from orchestrator.supervisor.supervisor import Supervisor
 
 log = structlog.get_logger()
 
-MOST_NAMES = 500
-"""How many tasks may be named at once."""
 AT_A_TIME = 8
 """How many of them are worked on at the same time."""
 
 
-class Verb(StrEnum):
-    """What can be asked of several tasks by name."""
-
-    APPROVE = "approve"
-    ARCHIVE = "archive"
-    CANCEL = "cancel"
-    CHANGE = "change"
-    DELETE = "delete"
-    EXECUTE = "execute"
-    PAUSE = "pause"
-    RESUME = "resume"
-    RETRY = "retry"
-    REVIEW = "review"
-    SUBMIT = "submit"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What is asked of each task, and by whom; `priority` belongs to `change`."""
+    """What is asked of each task, and by whom; `priority` and `caps`, by their names, belong to `change`."""
 
     verb: Verb
     by: str
     priority: Priority | None = None
+    caps: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +83,14 @@ _DO: Mapping[Verb, Callable[[BatchService, str, Ask], Awaitable[Task | None]]] =
     Verb.APPROVE: lambda batch, name, ask: batch.requests.approve_all(name, ask.by),
     Verb.ARCHIVE: lambda batch, name, ask: batch.tasks.archive(name, ask.by),
     Verb.CANCEL: lambda batch, name, ask: batch.tasks.cancel(name, ask.by),
-    Verb.CHANGE: lambda batch, name, ask: batch.tasks.change(name, ask.priority, None, ask.by),
+    Verb.CHANGE: lambda batch, name, ask: batch.tasks.change(name, ask.priority, ask.caps, ask.by),
     Verb.DELETE: lambda batch, name, ask: batch.tasks.delete(name, ask.by),
     Verb.EXECUTE: lambda batch, name, ask: batch.tasks.execute(name, ask.by),
     Verb.PAUSE: lambda batch, name, ask: batch.tasks.pause(name, ask.by),
     Verb.RESUME: lambda batch, name, ask: batch.tasks.resume(name, ask.by),
     Verb.RETRY: lambda batch, name, ask: batch.tasks.retry(name, ask.by),
     Verb.REVIEW: lambda batch, name, ask: batch.tasks.review(name, ask.by),
+    Verb.START: lambda batch, name, ask: batch.tasks.start(name, ask.by),
     Verb.SUBMIT: lambda batch, name, ask: batch.tasks.submit_draft(name, ask.by),
 }
 

@@ -67,18 +67,22 @@ class SubmissionService:
         submission: Submission,
         after: Sequence[str],
         by: str,
+        made_by: str | None = None,
         *,
         on_created: Callable[[str], None] | None = None,
     ) -> Task:
         """Create a task and return it; `after` names tasks that must complete first.
 
-        `on_created` is given the task's id before it is committed, and may block. Raises SubmissionRefused and what
-        trackers, the repository and the store refuse; then nothing is left of it.
+        `made_by` marks the one task of a time of a schedule; such a task begins when those before it have ended,
+        completed or not. `on_created` is given the task's id before it is committed, and may block.
+        Raises SubmissionRefused and what trackers, the repository and the store refuse; then nothing is left of it.
         """
         submission, requirement = await self._completed(submission, after)
         async with self._naming(submission) as keys:
             submission = replace(submission, keys=keys)
             task = await asyncio.to_thread(self.factory.create, submission, requirement, self.clock())
+            if made_by is not None:
+                task = replace(task, schedule=replace(task.schedule, made_by=made_by, after_any_end=True))
             return await self._accept(task, submission, requirement, by, on_created)
 
     async def preview(self, submission: Submission, after: Sequence[str]) -> tuple[Task, Task | None]:

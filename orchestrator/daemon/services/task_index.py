@@ -7,6 +7,7 @@ adds it.
 import asyncio
 import re
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from orchestrator.core.events.events import Event
@@ -20,6 +21,9 @@ from orchestrator.supervisor.supervisor import Supervisor
 
 MOST_NAMED = 20
 """How many unreadable folders are named one by one."""
+
+SHORTEST_PART = 3
+"""Characters of an id that its task is found by, unless they are its first."""
 
 ListedTask = Task | TaskSummary
 
@@ -46,13 +50,17 @@ class TaskIndex:
         return sorted(every, key=task_age, reverse=True)
 
     async def find(self, name: str) -> Task:
-        """Return the task with that id, unique beginning of an id, or ticket key. Raises NoSuchTask, AmbiguousName."""
+        """Return the task that a name means, as `find_id` does. Raises NoSuchTask, AmbiguousName."""
         task_id = await self.find_id(name)
         live = self._supervisor.tasks.get(task_id) or self._supervisor.unreadable.get(task_id)
         return live or (await asyncio.to_thread(self._store.load, task_id)).task
 
     async def find_id(self, name: str) -> str:
-        """Return the id alone, without reading the task. Raises NoSuchTask, AmbiguousName."""
+        """Return the id of the task that a name means, without reading the task: its id, its ticket's key, or a part
+        of the id that no other has; its beginning counts before its end, and that before its middle.
+
+        Raises NoSuchTask, AmbiguousName.
+        """
         if name in self._supervisor.tasks or name in self._supervisor.ended:
             return name
         if not _NAME.fullmatch(name):
@@ -60,7 +68,7 @@ class TaskIndex:
         if self._store.holds(name):
             return name
         every = await self.all_tasks()
-        found = [one for one in every if _ticket_key(one) == name] or [one for one in every if _matches(name, one.id)]
+        found = [one for one in every if _ticket_key(one) == name] or _with_part(name, every)
         live = [one for one in found if isinstance(one, Task) and _ticket_key(one) == name]
         for choice in (found, live):
             if len(choice) == 1:
@@ -116,13 +124,24 @@ def task_age(one: ListedTask) -> tuple[str, str]:
     return (one.created_at if isinstance(one, TaskSummary) else stamp(one.timing.created_at)), one.id
 
 
-def _matches(name: str, task_id: str) -> bool:
-    """Whether the name is the id or its beginning. A whole id means only itself: `…_220000` is not `…_220000-2`.
+def _with_part(name: str, tasks: Sequence[ListedTask]) -> list[ListedTask]:
+    """Return the tasks whose ids begin so; else those that end so; else those that have it anywhere, in any case.
 
-    The beginning of a parent's id does not mean its children, whose ids go on with a dot.
+    A whole id means only itself: `…_220000` is not `…_220000-2`. A part of a parent's id does not mean its children,
+    whose ids go on with a dot.
     """
-    rest = task_id.removeprefix(name)
-    return not rest or (rest != task_id and "." not in rest and not _WHOLE_ID.fullmatch(name))
+    if _WHOLE_ID.fullmatch(name):
+        return []
+    by_id = {one.id: one for one in tasks}
+    low = name.casefold()
+    tiers: list[Callable[[str], bool]] = [lambda task_id: task_id.startswith(name)]
+    if len(name) >= SHORTEST_PART:
+        tiers += [lambda task_id: task_id.casefold().endswith(low), lambda task_id: low in task_id.casefold()]
+    for fits in tiers:
+        found = [task_id for task_id in by_id if fits(task_id)]
+        if found:
+            return [by_id[task_id] for task_id in found if not any(task_id.startswith(f"{one}.") for one in found)]
+    return []
 
 
 def _ticket_key(one: ListedTask) -> str:

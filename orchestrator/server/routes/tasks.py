@@ -5,7 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response, status
 
 from orchestrator.daemon.access.scopes import Scope
-from orchestrator.daemon.services.bulk import Ask, Outcome, Verb
+from orchestrator.daemon.access.verbs import Verb
+from orchestrator.daemon.services.bulk import Ask, Outcome
 from orchestrator.daemon.services.tasks import TaskQuery
 from orchestrator.server.access.marks import ADMIN, lacks_scope
 from orchestrator.server.idempotency import KeyedRoute
@@ -48,7 +49,9 @@ async def batch(body: BatchBody, request: Request, service: TheService, caller: 
     """Ask the same of several tasks; each is answered for itself, with its problem if it is refused."""
     if body.verb is Verb.DELETE and not caller.may(Scope.ADMIN):
         raise RefusedRequest(lacks_scope(caller, Scope.ADMIN))
-    outcomes = await service.batches.ask(body.tasks, Ask(verb=body.verb, by=str(caller), priority=body.priority))
+    caps = None if body.caps is None else body.caps.model_dump(exclude_unset=True)
+    ask = Ask(verb=body.verb, by=str(caller), priority=body.priority, caps=caps)
+    outcomes = await service.batches.ask(body.tasks, ask)
     results = tuple(_outcome(request, one, service.redact) for one in outcomes)
     refused = sum(one.problem is not None for one in results)
     return BatchView(results=results, done=len(results) - refused, refused=refused)
@@ -133,6 +136,12 @@ async def pause(name: TaskName, service: TheService, by: By) -> TaskView:
 async def resume(name: TaskName, service: TheService, by: By) -> TaskView:
     """Resume a paused task."""
     return task_view(await service.tasks.resume(name, by), service.redact)
+
+
+@router.post("/{name}/start", responses=refuses(*CHANGED))
+async def start(name: TaskName, service: TheService, by: By) -> TaskView:
+    """Let the task run now: before its start time, and outside its run windows until they close the next time."""
+    return task_view(await service.tasks.start(name, by), service.redact)
 
 
 @router.post("/{name}/cancel", responses=refuses(*CHANGED))

@@ -12,7 +12,7 @@ from orchestrator.core.task.checks import MOST_CHECKS
 from orchestrator.core.task.task import Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import TicketType
-from orchestrator.daemon.services.bulk import MOST_NAMES, Verb
+from orchestrator.daemon.access.verbs import MOST_NAMES, Verb
 from orchestrator.server.schemas.base import Instant, Utf8, View, without_surrogates
 
 MOST_FILES = 10
@@ -167,10 +167,11 @@ class ChangeBody(View):
 
 
 class BatchBody(View):
-    """What to do with several tasks; `priority` is the new one, of the verb `change`."""
+    """What to do with several tasks; `priority` and `caps` are the new ones, of the verb `change`."""
 
     model_config = ConfigDict(extra="forbid")
 
     verb: Verb
     tasks: tuple[Utf8, ...] = Field(min_length=1, max_length=MOST_NAMES)
     priority: Priority | None = None
+    caps: CapsBody | None = None

@@ -217,6 +217,7 @@ class TaskView(View):
     after: tuple[str, ...]
     retry_of: str | None = None
     start_at: datetime | None
+    made_by: str | None = None
     retry_at: datetime | None
     created_at: datetime
     updated_at: datetime
@@ -246,6 +247,12 @@ class TaskView(View):
     budgets: Mapping[str, BudgetView]
     publication: PublicationView
     closing: Words | None
+
+
+class TasksView(View):
+    """Several tasks, whole."""
+
+    tasks: tuple[TaskView, ...]
 
 
 class TaskLine(View):

@@ -19,9 +19,9 @@ from orchestrator.core.task.task import Task
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.supervisor.simulation import messages
 from orchestrator.supervisor.simulation.account import TOKENS_A_SECOND, SimulatedAccount
+from orchestrator.supervisor.simulation.clockwork.virtual_clock import VirtualClock
 from orchestrator.supervisor.simulation.probabilities import MINUTE, Probabilities, random_duration
 from orchestrator.supervisor.simulation.trees import SimulatedTree
-from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 
 USD_A_TOKEN = 3e-6
 LINE = 200

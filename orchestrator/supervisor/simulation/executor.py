@@ -23,9 +23,9 @@ from orchestrator.core.task.task import Task
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.simulation.agents import AgentTree, SimulatedLine, SimulatedProgress
+from orchestrator.supervisor.simulation.clockwork.virtual_clock import ScheduledCall
 from orchestrator.supervisor.simulation.memory import FaultInjector
 from orchestrator.supervisor.simulation.trees import CheckTree, SimulatedTree
-from orchestrator.supervisor.simulation.virtual_clock import ScheduledCall
 from orchestrator.supervisor.simulation.world import World
 
 

@@ -57,6 +57,16 @@ def no_task_runs_outside_its_window(snapshot: SchedulerSnapshot) -> Iterator[str
             yield f"{task.id} is active, its next action is {task.next_action}, and {closed.reason}"
 
 
+def closed_window_is_named(task: Task, snapshot: SchedulerSnapshot) -> Iterator[str]:
+    """What waits for its run windows says so, and when they open."""
+    closed = snapshot.closed(task)
+    if not (closed and task.is_paused and task.agent.blocked_by is PauseReason.WINDOW):
+        return
+    why = explain(task, snapshot)
+    if closed.opens_in(snapshot.now) not in why.facts:
+        yield f"{closed.reason}, but {'; '.join(why.facts)}"
+
+
 def final_status_is_permanent(before: TaskStatus, after: TaskStatus) -> Iterator[str]:
     """A task that has ended keeps its final status."""
     if before.is_final and after is not before:

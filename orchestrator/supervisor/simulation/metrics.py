@@ -34,7 +34,9 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationReport:
-    """The results. `hours_a_second` are simulated hours per real second, `usd` is what the agents cost."""
+    """The results. `hours_a_second` are simulated hours per real second, `usd` is what the agents cost, `scheduled`
+    counts the times of schedules by what became of them.
+    """
 
     seed: int
     days: float
@@ -48,6 +50,7 @@ class SimulationReport:
     answers: int
     refusals: int
     limits_met: int
+    scheduled: Mapping[str, int]
     usd: float
     tokens: int
     seconds: float

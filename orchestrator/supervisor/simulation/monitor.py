@@ -10,10 +10,10 @@ from orchestrator.core.schedule.admission import SchedulerSnapshot
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.supervisor.simulation import invariants
 from orchestrator.supervisor.simulation.agents import AgentTree
+from orchestrator.supervisor.simulation.clockwork.virtual_clock import VirtualClock
 from orchestrator.supervisor.simulation.executor import SimulatedExecutor
 from orchestrator.supervisor.simulation.memory import MemoryDisk
 from orchestrator.supervisor.simulation.metrics import Metrics, Violation
-from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 from orchestrator.supervisor.simulation.world import World
 from orchestrator.supervisor.supervisor import Supervisor
 
@@ -114,6 +114,8 @@ class Monitor:
         one_run, progress = invariants.at_most_one_run_is_alive, invariants.task_can_progress
         has_parent = invariants.child_has_parent
         self._record(task_id, has_parent.__name__, has_parent(task, snapshot))
+        named = invariants.closed_window_is_named
+        self._record(task_id, named.__name__, named(task, snapshot))
         self._record(task_id, one_run.__name__, one_run(alive))
         self._record(task_id, progress.__name__, progress(task, snapshot, self._signs(task, executor)))
 
@@ -126,6 +128,11 @@ class Monitor:
             in_flight=executor.in_flight[task.id] > 0,
             is_active=tree is not None and tree.alive and (tree.busy or waits),
         )
+
+    def record_schedules(self, violations: Iterable[tuple[str, str]]) -> None:
+        """Record what is wrong with schedules."""
+        for name, text in violations:
+            self._record(name, "each_time_of_a_schedule_counts_once", (text,))
 
     def _record(self, task_id: str, invariant: str, texts: Iterable[str]) -> None:
         """Record a violation for each text."""

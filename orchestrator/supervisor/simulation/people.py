@@ -19,8 +19,8 @@ from orchestrator.core.task.task import NextAction, Priority, Schedule, Source, 
 from orchestrator.core.task.task_policy import Autonomy, TaskPolicy
 from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.core.task.user_requests import RequestStatus, Subject, UserRequest
+from orchestrator.supervisor.simulation.clockwork.virtual_clock import VirtualClock
 from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, Probabilities, random_duration
-from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 
 RETRY_DELAY = 10 * MINUTE
 """How long users wait before they repeat a request to a daemon that is down."""
@@ -64,6 +64,13 @@ class People:
             if self._rng.random() < self._probabilities.cancelled:
                 self._clock.schedule_at(at + timedelta(seconds=self._rng.uniform(0, DAY)), self._cancel(task.id))
 
+    def submit_recurring(self, name: str, at: datetime, pipelines: Mapping[str, float]) -> str:
+        """Submit the task of a schedule for a time, and return its id."""
+        task = self._ticket(f"{name}-{at:%Y%m%dT%H%MZ}", self._clock.now, (), pipelines)
+        task = replace(task, status=TaskStatus.PENDING, schedule=replace(task.schedule, start_at=None, made_by=name))
+        self._submit(task)()
+        return task.id
+
     def observe(self, task: Task) -> None:
         """React to the state of a task, once for each state that needs a user."""
         for ask in task.pending_requests:
@@ -76,6 +83,8 @@ class People:
             self._once(f"{task.id} spent {task.policy.caps}", lambda: self._raise_caps(task))
         elif task.parent is not None and task.is_paused and task.agent.blocked_by is PauseReason.BUDGET:
             self._once(f"{task.id} waits for {task.parent}", partial(self._raise_caps_of, task.parent))
+        if task.is_paused and task.agent.blocked_by is PauseReason.WINDOW:
+            self._once(f"{task.id} waits for its hours at {task.seq}", partial(self._let_run, task.id))
         if task.is_paused and task.agent.blocked_by is PauseReason.RATE_LIMIT and task.retry_at is None:
             key = f"{task.id} waits in turn {task.agent.attempt}/{task.agent.turn.number}"
             if task.agent.setbacks.limit_waits:
@@ -168,6 +177,11 @@ class People:
     def _raise_caps_of(self, parent: str) -> None:
         """Remove the caps of a parent whose children wait for its budget."""
         self._act_later(parent, 2 * HOUR, lambda at: events.CapsChanged(at=at, caps=NO_CAPS, by="a user"))
+
+    def _let_run(self, task_id: str) -> None:
+        """Now and then, do not wait until its run windows open."""
+        if self._rng.random() < self._probabilities.let_run:
+            self._act_later(task_id, HOUR, lambda at: events.ResumeRequested(at=at, by="a user", at_once=True))
 
     def _pause(self, task_id: str) -> Callable[[], None]:
         def act() -> None:

@@ -48,6 +48,8 @@ class Probabilities:
     starts_later: float = 0.1
     depends_on_earlier: float = 0.1
     draft: float = 0.03
+    let_run: float = 0.05
+    """That a user lets a task run while its run windows are closed; each time that it waits for them."""
     closed_externally: float = 0.005
     """Per poll of a pull request; so are the next two."""
     merged_externally: float = 0.02

@@ -7,7 +7,7 @@ that it caused, users act, and the monitor checks the invariants.
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from random import Random
 from time import monotonic
 
@@ -24,13 +24,14 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.simulation.account import SimulatedAccount, outages
+from orchestrator.supervisor.simulation.clockwork.schedules import SimulatedSchedules
+from orchestrator.supervisor.simulation.clockwork.virtual_clock import VirtualClock
 from orchestrator.supervisor.simulation.executor import SimulatedExecutor, SimulatedMachine
 from orchestrator.supervisor.simulation.memory import FaultInjector, MemoryDisk, MemoryStore, SimulatedCrash
 from orchestrator.supervisor.simulation.metrics import Metrics, SimulationReport, count_by_status
 from orchestrator.supervisor.simulation.monitor import Monitor
 from orchestrator.supervisor.simulation.people import People, UserAction
 from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, Probabilities, random_duration
-from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 from orchestrator.supervisor.simulation.world import World
 from orchestrator.supervisor.supervisor import Supervisor
 
@@ -59,7 +60,8 @@ class DaemonConfig:
 class SimulationPlan:
     """What to simulate; the same plan and configuration give the same results.
 
-    The daemon crashes `crashes` times at random, and at the step `crash_at`, counted from its first start.
+    The daemon crashes `crashes` times at random, and at the step `crash_at`, counted from its first start. `schedules`
+    are lines of crontab by the clocks of `zone`, at which tasks are submitted besides.
     """
 
     tasks: int = 500
@@ -68,6 +70,8 @@ class SimulationPlan:
     crashes: int = 200
     crash_at: int | None = None
     probabilities: Probabilities = field(default_factory=Probabilities)
+    schedules: tuple[str, ...] = ()
+    zone: tzinfo = UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,13 @@ class Simulation:
         account = SimulatedAccount(_rng(plan, "account"), config.capacity.places, bad_hours)
         self._world = World(self._clock, _rng(plan, "world"), probabilities, account, config.pipelines)
         self._people = People(self._clock, _rng(plan, "people"), probabilities, config.policy)
+        pipelines = dict.fromkeys(self._submitted_to(), 1.0)
+        self._schedules = SimulatedSchedules(
+            plan.schedules,
+            plan.zone,
+            START,
+            lambda schedule, at: self._people.submit_recurring(schedule.name, at, pipelines),
+        )
         self._faults = FaultInjector()
         self._disk = MemoryDisk()
         self._metrics = Metrics()
@@ -116,6 +127,7 @@ class Simulation:
                 await self._process()
             self._look_at_everything()
             await self._process()
+            self._monitor.record_schedules(self._schedules.violations())
         finally:
             if self._daemon is not None:
                 self._daemon.running.cancel()
@@ -138,6 +150,7 @@ class Simulation:
         self._every(SWEEP, self._sweep)
         self._every(HOUR, self._look_at_everything)
         self._ring_at_edge()
+        self._look_at_schedules()
 
     def _ring_at_edge(self) -> None:
         """Wake the daemon whenever a run window opens or closes, as its alarm does."""
@@ -147,6 +160,17 @@ class Simulation:
         edge = next_edge(self._config.capacity.windows, self._clock.now)
         if edge is not None:
             self._clock.schedule_at(edge, self._ring_at_edge)
+
+    def _look_at_schedules(self) -> None:
+        """Submit what is due now, and look again when the next task is."""
+        if not self._schedules.every:
+            return
+        if self._daemon is not None:
+            self._schedules.look(self._clock.now, self._daemon.supervisor.tasks)
+            self._daemon.executor.has_news = True
+        at = self._schedules.next_time(self._clock.now)
+        if at is not None:
+            self._clock.schedule_at(at, self._look_at_schedules)
 
     def _every(self, seconds: float, action: Callable[[], None]) -> None:
         def run() -> None:
@@ -177,6 +201,8 @@ class Simulation:
         self._daemon = _Daemon(store, executor, inbox, supervisor, running)
         self._shortage = None
         self._look_at_machine()
+        if self._schedules.every:
+            self._schedules.look(self._clock.now, supervisor.tasks)
         self._metrics.counts["starts"] += 1
 
     def _provoke_crash(self) -> None:
@@ -323,6 +349,7 @@ class Simulation:
             answers=counts["answers"],
             refusals=counts["refusals"],
             limits_met=counts["limits"],
+            scheduled=self._schedules.results(),
             usd=round(sum(one.usd for one in spent), 2),
             tokens=sum(one.tokens for one in spent),
             seconds=round(seconds, 2),

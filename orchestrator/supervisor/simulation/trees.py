@@ -4,8 +4,8 @@ from collections.abc import Callable
 from random import Random
 
 from orchestrator.core.task.checks import CheckResult, Verdict
+from orchestrator.supervisor.simulation.clockwork.virtual_clock import ScheduledCall, VirtualClock
 from orchestrator.supervisor.simulation.probabilities import MINUTE, Probabilities, random_duration
-from orchestrator.supervisor.simulation.virtual_clock import ScheduledCall, VirtualClock
 
 
 class SimulatedTree:

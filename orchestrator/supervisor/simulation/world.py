@@ -19,10 +19,10 @@ from orchestrator.core.task.pipeline import Pipeline, Stage
 from orchestrator.core.task.task import Task
 from orchestrator.supervisor.simulation.account import SimulatedAccount
 from orchestrator.supervisor.simulation.agents import AgentEnvironment, AgentTree, SimulatedLaunch, SimulatedSession
+from orchestrator.supervisor.simulation.clockwork.virtual_clock import VirtualClock
 from orchestrator.supervisor.simulation.forge import SimulatedForge
 from orchestrator.supervisor.simulation.probabilities import Probabilities
 from orchestrator.supervisor.simulation.trees import CheckTree, SimulatedTree
-from orchestrator.supervisor.simulation.virtual_clock import VirtualClock
 
 MAX_STEPS = 6
 MAX_CHILDREN = 6

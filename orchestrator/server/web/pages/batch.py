@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.daemon.services.bulk import MOST_NAMES, Ask, Verb
+from orchestrator.daemon.access.verbs import MOST_NAMES, Verb
+from orchestrator.daemon.services.bulk import Ask
 from orchestrator.server.problems import problem_for
 from orchestrator.server.routes.dependencies import By, TheService
 from orchestrator.server.schemas.base import View, Words, to_view

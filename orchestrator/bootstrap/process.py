@@ -2,6 +2,7 @@
 
     start      open the data folder, load every live task, reissue whatever commands are outstanding
     serve      process requests and events until a signal arrives; reload settings and definitions when they change
+    reload     on HUP: the same at once; at a terminal, where HUP says that it was closed, it stops
     stop       on TERM or INT: admit nothing, save checkpoints and telemetry, exit
 
 Agents and checks keep running under their holders all the time. The process ends with an error only after a bug, or
@@ -12,28 +13,28 @@ import asyncio
 import ctypes
 import os
 import signal
-import socket
+import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
-from orchestrator.core.schedule.admission import waiting_queue
+from orchestrator.bootstrap.reloading import Reloader, SettingsSource
+from orchestrator.bootstrap.vigil import Vigil
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.monitors import LOGIN_UNKNOWN
 from orchestrator.daemon.startup import catch_up_ended, load_tasks
 from orchestrator.daemon.watch import Watch
+from orchestrator.daemon.watchdog.service_manager import READY, STOPPING, service_manager_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.log import start_logging
 from orchestrator.pipelines.bundled import bundled_redactor
 from orchestrator.server.app import create_app
 from orchestrator.server.listener import make_server
-from orchestrator.settings.environment import config_folders, environment
-from orchestrator.settings.loading import SettingsError, is_writable, keep_programs
+from orchestrator.settings.environment import environment
 from orchestrator.settings.settings import Settings
 from orchestrator.storage.store import FolderStore
 from orchestrator.wiring.daemon import Daemon, build_daemon
@@ -43,7 +44,6 @@ log = structlog.get_logger()
 
 CHECK_RESOURCES_SECONDS = 5.0
 FLUSH_TELEMETRY_SECONDS = 10.0
-REPORT_STATUS_SECONDS = 5.0
 CHECK_CLOCK_SECONDS = 60.0
 CHECK_FOLDERS_SECONDS = 5.0
 """How often these are done."""
@@ -52,32 +52,6 @@ GATHER_FOLDERS_SECONDS = 0.5
 PR_SET_DUMPABLE = 4
 SAVE_SECONDS = 20.0
 """How long checkpoints may take when the daemon stops."""
-
-READY, STOPPING, STATUS = "READY=1", "STOPPING=1", "STATUS="
-"""States for the service manager."""
-
-
-@dataclass(frozen=True, slots=True)
-class SettingsSource:
-    """Where the settings come from: a function that reads them, and the file given with --config, if any.
-
-    `config` is an absolute path, as changed files are reported.
-    """
-
-    load: Callable[[], Settings]
-    config: Path | None
-
-    def folders(self) -> list[Path]:
-        """Return the folders in which a changed file may change the settings."""
-        return [*config_folders(), *([self.config.parent] if self.config else [])]
-
-    def files(self) -> list[Path]:
-        """Return the files that may hold settings."""
-        return [*(folder / "orchestrator.toml" for folder in config_folders()), *([self.config] if self.config else [])]
-
-    def definition_folders(self) -> list[Path]:
-        """Return the folders in which definitions may be created beside the settings."""
-        return [folder / kind for folder in config_folders() for kind in ("pipelines", "agents")]
 
 
 def serve(load: Callable[[], Settings], config: Path | None = None) -> int:
@@ -104,33 +78,33 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
     paths = (settings.socket, settings.agents_socket)
     server = make_server(app, paths, daemon.service.end_streams, listen=settings.listen, group=settings.socket_group)
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    watch = Watch(lambda paths: _on_change(daemon, sources, paths))
+    manager = service_manager_of(environment())
+    reloader = Reloader(daemon, sources, manager)
+    _handle_signals(stopping.set, reloader.reload_all)
+    watch = Watch(reloader.on_change)
     daemon.supervisor.shared.unchecked = LOGIN_UNKNOWN
     derived = (daemon.reports, daemon.projections)
     behind = load_tasks(daemon.store, daemon.supervisor, derived, daemon.secrets)
     _start_timers(daemon)
     _watch_files(daemon, sources, watch)
     log.info("daemon_started", pid=os.getpid(), data_dir=str(daemon.store.data_dir), tasks=len(daemon.supervisor.tasks))
-    manager = environment().get("NOTIFY_SOCKET")
-    notify_systemd(manager, READY)
-    if manager:
-        daemon.timers.ring_every(
-            "status", REPORT_STATUS_SECONDS, lambda: notify_systemd(manager, STATUS + _status(daemon))
-        )
+    vigil = Vigil(daemon, manager, lambda: reloader.outcome)
+    manager.notify(READY)
+    vigil.start()
     loops = {"supervisor": daemon.supervisor.run, "watch": watch.run, **daemon.loops}
     own = [_named(name, run()) for name, run in loops.items()]
     parts = [*own, _named("api", server.serve())]
     summaries = _named("summaries", catch_up_ended(daemon.store, derived, behind))
     try:
         await _run_until(stopping, [*parts, daemon.executor.failed])
-        notify_systemd(manager, STOPPING)
+        manager.notify(STOPPING)
         await _save_all(daemon)
+        vigil.end()
     except Exception:
         log.exception("daemon_failed")  # log it now: closing may take long, or hang
         raise
     finally:
+        vigil.close()
         server.should_exit = True
         for part in (*own, summaries):
             part.cancel()
@@ -142,6 +116,13 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
         end_all()
     log.info("daemon_stopped")
     return 0
+
+
+def _handle_signals(stop: Callable[[], None], reload: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    loop.add_signal_handler(signal.SIGHUP, stop if sys.stdin.isatty() else reload)
 
 
 def _start_timers(daemon: Daemon) -> None:
@@ -185,44 +166,6 @@ def _watch_files(daemon: Daemon, sources: SettingsSource, watch: Watch) -> None:
     daemon.timers.ring_every("folders", CHECK_FOLDERS_SECONDS, update)  # one that was missing may have been created
 
 
-def _on_change(daemon: Daemon, sources: SettingsSource, paths: set[Path]) -> None:
-    """React to changed files: settings, definitions, or the state of a live task."""
-    for folder in {path.parent for path in paths if path.name in {"state.json", "journal.jsonl"}}:
-        daemon.supervisor.check_for_foreign_edit(folder.name)
-    declared = {path for path in paths if path.parent.parent != daemon.store.files.root}
-    if any(path.name == "orchestrator.toml" or path == sources.config for path in declared):
-        _reload_settings(daemon, sources)
-    if any(path.suffix in {".toml", ".md"} for path in declared):
-        _reload_definitions(daemon)
-
-
-def _reload_settings(daemon: Daemon, sources: SettingsSource) -> None:
-    """Put the settings in force as they are now; if they are invalid, keep the last valid ones."""
-    try:
-        settings = sources.load()
-    except SettingsError as error:
-        log.warning("settings_refused", problems=[str(problem) for problem in error.problems])
-        return
-    if daemon.launching().isolation.program is None and any(map(is_writable, sources.files())):
-        settings, kept = keep_programs(settings, daemon.settings.now)
-        if kept:
-            log.warning(
-                "settings_wait_for_restart", settings=kept, reason="agents can write the file without a sandbox"
-            )
-    if settings != daemon.settings.now:
-        daemon.settings.replace(settings)
-        log.info("settings_applied")
-
-
-def _reload_definitions(daemon: Daemon) -> None:
-    """Reload pipelines and roles; if they are invalid, keep the last valid ones."""
-    problems = daemon.definitions.reload(daemon.settings.now.definition_folders())
-    if problems:
-        log.warning("definitions_refused", problems=[str(problem) for problem in problems])
-    else:
-        log.info("definitions_loaded", pipelines=list(daemon.definitions.now.pipelines))
-
-
 def _checkpoint_running(daemon: Daemon) -> None:
     """Take a checkpoint of every task whose processes run; frozen ones were saved when they were frozen."""
     for task in daemon.supervisor.tasks.values():
@@ -260,29 +203,3 @@ def _named(name: str, work: Coroutine[object, object, object]) -> asyncio.Future
         await work
 
     return asyncio.get_running_loop().create_task(run(), name=name)
-
-
-def _status(daemon: Daemon) -> str:
-    """Return how many tasks run and how many wait, on one line."""
-    tasks = list(daemon.supervisor.tasks.values())
-    active = sum(task.holds_slot for task in tasks)
-    paused = sum(bool(task.is_paused) and not task.wants_slot for task in tasks)
-    pressure = f"; {daemon.supervisor.control.capacity.pressure}" if daemon.supervisor.control.capacity.pressure else ""
-    draining = "; draining" if daemon.supervisor.control.capacity.draining else ""
-    return f"{active} active, {len(waiting_queue(tasks))} queued, {paused} paused{pressure}{draining}"
-
-
-def notify_systemd(address: str | None, state: str) -> None:
-    """Send a state to the service manager as sd_notify(3) does; `address` is the content of `NOTIFY_SOCKET`, if set.
-
-    A service manager that cannot be reached is only logged: what follows from that is its own decision.
-    """
-    if not address:
-        return
-    name = "\0" + address[1:] if address.startswith("@") else address  # @ marks an abstract socket
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-            sender.connect(name)
-            sender.sendall(state.encode())
-    except OSError as error:
-        log.warning("service_manager_not_told", state=state, error=str(error))

@@ -1,0 +1,1 @@
+"""How command lines are read: aliases, options in any place, completion."""

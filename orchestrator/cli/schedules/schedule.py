@@ -1,0 +1,204 @@
+"""`schedule add|list|show|pause|resume|run|remove`: tasks that are submitted again and again."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+from pydantic import BaseModel
+from rich.text import Text
+from tzlocal import get_localzone_name
+
+from orchestrator.cli.commands.submit import (
+    Auto,
+    Checks,
+    Merge,
+    OnFailure,
+    Pipeline,
+    TicketText,
+    Type,
+    Who,
+    named_checks,
+    ticket_text,
+)
+from orchestrator.cli.context import Json, context_of, parse_options
+from orchestrator.cli.output import console, facts, local, note, plain, print_json, table
+from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
+from orchestrator.core.schedule.run_windows import span_to
+from orchestrator.core.task.task_policy import Autonomy
+from orchestrator.server.access.schedules import ScheduleClient
+from orchestrator.server.schemas.schedules import ScheduleBody, ScheduledRunView, ScheduleView
+
+HEADINGS = ("NAME", "WHEN", "ZONE", "NEXT", "LAST", "RESULT", "TITLE")
+RUN_HEADINGS = ("DUE", "RESULT", "TASK", "WHY")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.", show_default=False)]
+
+schedule = typer.Typer(no_args_is_help=True, help="Submit tasks again and again, at the times of a line of crontab.")
+
+
+@schedule.command(epilog="Example: [bold]orchestrator schedule add '0 22 * * 1-5' 'Remove dead code'[/bold]")
+def add(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    context: typer.Context,
+    line: Annotated[
+        str,
+        typer.Argument(
+            metavar="LINE",
+            help="Minute, hour, day, month and day of the week: '0 22 * * 1-5', or @daily.",
+            show_default=False,
+        ),
+    ],
+    text: TicketText = None,
+    file: Annotated[Path | None, typer.Option("--file", "-F", help="Read the text from a file.")] = None,
+    name: Annotated[str, typer.Option(help="Its name; default: after the title.")] = "",
+    zone: Annotated[str, typer.Option(help="The time zone of the line; default: yours.")] = "",
+    overlap: Annotated[
+        Overlap, typer.Option(help="While its last task has not ended: refuse another one, or queue it.")
+    ] = Overlap.REFUSE,
+    missed: Annotated[
+        Missed, typer.Option(help="Times at which the daemon was down: tell them, or make up for them once.")
+    ] = Missed.TELL,
+    title: Annotated[str, typer.Option("--title", "-t", help="The title; default: the first line of the text.")] = "",
+    repo: Annotated[Path, typer.Option("--repo", "-C", help="The git repository; default: the current one.")] = Path(),
+    pipeline: Pipeline = None,
+    type_: Type = None,
+    base: Annotated[str | None, typer.Option(metavar="BRANCH", help="The branch to start from; default: HEAD.")] = None,
+    priority: Who = None,
+    check: Checks = None,
+    auto: Auto = None,
+    on_blocked: OnFailure = None,
+    auto_merge: Merge = None,
+    budget: Annotated[float | None, typer.Option(metavar="USD", help="What each task may cost.", min=0.01)] = None,
+    no_git: Annotated[bool, typer.Option("--no-git", help="The folder has no repository, and gets none.")] = False,
+    json: Json = False,
+) -> None:
+    """Submit a task whenever the line is due. It is refused now if such a task would be."""
+    given = {
+        "line": line,
+        "text": ticket_text(text, file),
+        "name": name,
+        "zone": zone or get_localzone_name() or "UTC",
+        "overlap": overlap,
+        "missed": missed,
+        "title": title,
+        "repo": repo.expanduser().absolute(),
+        "pipeline": pipeline,
+        "type": type_,
+        "base": base,
+        "priority": priority,
+        "checks": named_checks(check or ()),
+        "autonomy": None if auto is None else Autonomy.AUTO if auto else Autonomy.INTERACTIVE,
+        "on_blocked": on_blocked,
+        "auto_merge": auto_merge,
+        "usd": budget,
+        "no_git": no_git,
+    }
+    body = parse_options(ScheduleBody, given)
+    with context_of(context).client() as client:
+        made = ScheduleClient(client).add(body)
+    _say(made, json=json, said=f"{made.name}: its first task is due {_next(made)}")
+
+
+@schedule.command("list", epilog="Example: [bold]orchestrator schedule list[/bold]")
+def list_(context: typer.Context, json: Json = False) -> None:
+    """List every schedule with its next time, and what became of the last one."""
+    with context_of(context).client() as client:
+        found = ScheduleClient(client).listed()
+    if json:
+        print_json(found)
+    elif found.schedules:
+        console().print(table(HEADINGS, [_row(one) for one in found.schedules]))
+    else:
+        note("there is no schedule; `orchestrator schedule add` makes one")
+
+
+@schedule.command(epilog="Example: [bold]orchestrator schedule show remove-dead-code[/bold]")
+def show(context: typer.Context, name: Name, json: Json = False) -> None:
+    """Show a schedule and what became of its last times, newest first."""
+    with context_of(context).client() as client:
+        found = ScheduleClient(client).find(name)
+    if json:
+        print_json(found)
+        return
+    rows = [
+        ("when", f"{found.line} {found.zone}"),
+        ("next", _next(found)),
+        ("overlap", found.overlap.value),
+        ("missed", found.missed.value),
+        ("title", plain(found.title or found.text.splitlines()[0])),
+        ("repository", plain(found.repo)),
+        ("pipeline", found.pipeline),
+        ("added", f"{local(found.created_at)} by {plain(found.created_by)}"),
+        ("paused by", found.paused_by and plain(found.paused_by)),
+    ]
+    screen = console()
+    screen.print(facts(rows))
+    if found.runs:
+        screen.print()
+        screen.print(table(RUN_HEADINGS, [_run_row(one) for one in found.runs]))
+
+
+@schedule.command(epilog="Example: [bold]orchestrator schedule pause remove-dead-code[/bold]")
+def pause(context: typer.Context, name: Name, json: Json = False) -> None:
+    """Submit no more tasks of a schedule until it is resumed; tasks that exist go on."""
+    found = _requested(context, name, "pause")
+    _say(found, json=json, said=f"{found.name} is paused")
+
+
+@schedule.command(epilog="Example: [bold]orchestrator schedule resume remove-dead-code[/bold]")
+def resume(context: typer.Context, name: Name, json: Json = False) -> None:
+    """Submit tasks of a schedule again. What was due while it was paused is not made up for."""
+    found = _requested(context, name, "resume")
+    _say(found, json=json, said=f"{found.name}: its next task is due {_next(found)}")
+
+
+@schedule.command(epilog="Example: [bold]orchestrator schedule run remove-dead-code[/bold]")
+def run(context: typer.Context, name: Name, json: Json = False) -> None:
+    """Submit a task of a schedule now, as well as at its times."""
+    found = _requested(context, name, "run")
+    _say(found, json=json, said=next((one.task for one in found.runs if one.task), None) or found.name)
+
+
+@schedule.command(epilog="Example: [bold]orchestrator schedule remove remove-dead-code[/bold]")
+def remove(context: typer.Context, name: Name, json: Json = False) -> None:
+    """Remove a schedule; the tasks that it submitted stay."""
+    with context_of(context).client() as client:
+        found = ScheduleClient(client).remove(name)
+    _say(found, json=json, said=f"{found.name} is removed; its tasks stay")
+
+
+def _requested(context: typer.Context, name: str, action: str) -> ScheduleView:
+    with context_of(context).client() as client:
+        return ScheduleClient(client).request(name, action)
+
+
+def _say(found: BaseModel, *, json: bool, said: str) -> None:
+    if json:
+        print_json(found)
+    else:
+        console().print(plain(said), soft_wrap=True)
+
+
+def _row(one: ScheduleView) -> tuple[Text | str, ...]:
+    last = next(iter(one.runs), None)
+    result = _result(last) if last else ""
+    when = (local(last.due) or "") if last else "never"
+    return plain(one.name), one.line, one.zone, _next(one), when, result, plain(one.title or one.text.splitlines()[0])
+
+
+def _next(one: ScheduleView) -> str:
+    """Return when its next task is due, by the clocks of its zone."""
+    if one.next_at is None:
+        return "paused"
+    at = one.next_at.astimezone(ZoneInfo(one.zone))
+    return f"{at:%a %Y-%m-%d %H:%M}, {span_to(one.next_at, datetime.now(UTC))}"
+
+
+def _run_row(one: ScheduledRunView) -> tuple[Text | str, ...]:
+    return local(one.due) or "", _result(one), one.task or "", plain(one.reason)
+
+
+def _result(one: ScheduledRunView) -> Text:
+    times = f" {one.count} times" if one.count > 1 else ""
+    return Text(one.result.value + times, style="green" if one.result is RunResult.SUBMITTED else "bold yellow")

@@ -1,0 +1,1 @@
+"""Commands for several tasks at once, and words that mean a choice."""

@@ -1,0 +1,326 @@
+"""Schedules: add, look at, pause, run now and remove recurring tasks, and submit what is due.
+
+Each time of a schedule becomes one task at most, whatever moment the daemon is killed at. What is being submitted is
+written down before, and the task carries the mark of its time. After a crash it is looked for by that mark before it is
+submitted again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from orchestrator.core.schedule.recurring import DueTimes, Missed, Overlap, RunResult, due_times
+from orchestrator.core.task.task import Task
+from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
+from orchestrator.daemon.schedules.records import (
+    PendingRun,
+    ScheduledRun,
+    ScheduledWork,
+    ScheduleStore,
+    TaskSchedule,
+)
+from orchestrator.daemon.services.errors import NotCommitted, StoreError, SubmissionRefused, Unreachable
+from orchestrator.daemon.services.submissions import SubmissionService
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import stamp
+from orchestrator.settings.sections.windows import zone_of
+from orchestrator.storage.records import TaskSummary
+from orchestrator.storage.store import FolderStore
+from orchestrator.supervisor.protocols import Store
+from orchestrator.supervisor.recurrence import Recurrence, parse_recurrence
+from orchestrator.supervisor.supervisor import Supervisor
+
+log = structlog.get_logger()
+
+MOST_SCHEDULES = 200
+LONGEST_PAUSE = 60.0
+"""Seconds between two looks at the clock: it may have jumped, or the machine slept."""
+TRY_FOR = timedelta(hours=1)
+"""How long a submission is tried again that may succeed later: the tracker is out of reach, or the disk is full."""
+MAY_PASS = (Unreachable, NotCommitted, StoreError, OSError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSchedule:
+    """What a person asks for; without a name it is named after its title."""
+
+    name: str
+    line: str
+    zone: str
+    work: ScheduledWork
+    overlap: Overlap
+    missed: Missed
+
+
+@dataclass(slots=True, kw_only=True)
+class ScheduleService:
+    """The use cases of schedules, and the loop that submits what is due."""
+
+    store: ScheduleStore
+    submissions: SubmissionService
+    supervisor: Supervisor
+    tasks: Store
+    clock: Callable[[], datetime]
+    _known: dict[str, TaskSchedule] | None = None
+    _interrupted: set[str] = field(default_factory=set)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def run(self) -> None:
+        """Submit what is due, until this is cancelled."""
+        while True:
+            self._changed.clear()
+            await self.look()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), await self._pause())
+
+    async def listed(self) -> list[TaskSchedule]:
+        """Return every schedule, by name."""
+        return sorted((await self._all()).values(), key=lambda one: one.id)
+
+    async def find(self, name: str) -> TaskSchedule:
+        """Return a schedule. Raises NoSuchSchedule."""
+        known = await self._all()
+        if name not in known:
+            raise NoSuchSchedule(name)
+        return known[name]
+
+    async def not_submitted(self, since: datetime, until: datetime) -> list[str]:
+        """Return what was not submitted between two times, and why, for people."""
+        return [
+            f"schedule {one.id}: {_times(run)} {run.result.value}, the last at {stamp(run.due)}: {run.reason}"
+            for one in await self.listed()
+            for run in one.runs
+            if since <= run.at < until and run.result is not RunResult.SUBMITTED
+        ]
+
+    def next_time(self, schedule: TaskSchedule) -> datetime | None:
+        """Return when its next task is due; None while it is paused."""
+        return None if schedule.paused_by else _recurrence(schedule).next_after(max(schedule.handled, self.clock()))
+
+    async def add(self, wanted: NewSchedule, by: str) -> TaskSchedule:
+        """Add a schedule whose first task is due at the next time of its line.
+
+        Raises SubmissionRefused, ScheduleExists, and what such a submission would be refused for now.
+        """
+        try:
+            parse_recurrence(wanted.line, zone_of(wanted.zone))
+        except ValueError as error:
+            raise SubmissionRefused(str(error)) from error
+        made, _ = await self.submissions.preview(wanted.work.submission(), ())
+        async with self._one_at_a_time:
+            known = await self._all()
+            if len(known) >= MOST_SCHEDULES:
+                raise SubmissionRefused(f"there are {MOST_SCHEDULES} schedules already; remove some of them")
+            if wanted.name in known or wanted.name in self.store.unreadable:
+                raise ScheduleExists(f"there is a schedule {wanted.name!r}; remove it, or choose another --name")
+            schedule = TaskSchedule(
+                id=wanted.name or _free_name(made.title, {*known, *self.store.unreadable}),
+                line=wanted.line,
+                zone=zone_of(wanted.zone).key,
+                work=wanted.work,
+                overlap=wanted.overlap,
+                missed=wanted.missed,
+                created_at=self.clock(),
+                created_by=by,
+                handled=self.clock(),
+            )
+            log.info("schedule_added", schedule=schedule.id, line=schedule.line, zone=schedule.zone, by=by)
+            self._changed.set()
+            return await self._save(schedule)
+
+    async def pause(self, name: str, by: str) -> TaskSchedule:
+        """Submit no more tasks of a schedule until it is resumed. Raises NoSuchSchedule."""
+        async with self._one_at_a_time:
+            log.info("schedule_paused", schedule=name, by=by)
+            return await self._save(replace(await self.find(name), paused_by=by))
+
+    async def resume(self, name: str, by: str) -> TaskSchedule:
+        """Submit tasks of a schedule again; the times in between count as handled. Raises NoSuchSchedule."""
+        async with self._one_at_a_time:
+            schedule = await self.find(name)
+            log.info("schedule_resumed", schedule=name, by=by)
+            self._changed.set()
+            handled = max(schedule.handled, self.clock()) if schedule.paused_by else schedule.handled
+            return await self._save(replace(schedule, paused_by=None, handled=handled))
+
+    async def run_now(self, name: str, by: str) -> TaskSchedule:
+        """Submit a task of a schedule now. Raises NoSuchSchedule, ScheduleBusy and what submitting raises."""
+        async with self._one_at_a_time:
+            schedule, now = await self.find(name), self.clock()
+            if refused := self._overlapping(schedule):
+                raise ScheduleBusy(refused)
+            schedule = await self._save(
+                replace(schedule, pending=PendingRun(due=now, since=now, reason=f"run by {by}"))
+            )
+            try:
+                task = await self._submitted(schedule, now, by)
+            except (OrchestratorError, OSError):
+                await self._save(replace(schedule, pending=None))
+                raise
+            return await self._settle(schedule, RunResult.SUBMITTED, task.id)
+
+    async def remove(self, name: str, by: str) -> TaskSchedule:
+        """Remove a schedule and return what it was; its tasks stay. Raises NoSuchSchedule."""
+        async with self._one_at_a_time:
+            schedule, known = await self.find(name), await self._all()
+            await asyncio.to_thread(self.store.remove, schedule.id)
+            del known[schedule.id]
+            log.info("schedule_removed", schedule=name, by=by)
+            return schedule
+
+    async def look(self) -> None:
+        """Submit what is due now, and put on record what was missed."""
+        for name in list(await self._all()):
+            async with self._one_at_a_time:
+                schedule = (await self._all()).get(name)
+                if schedule is None:
+                    continue
+                try:
+                    await self._look_at(schedule)
+                except OSError as error:
+                    log.warning("schedule_not_written", schedule=name, error=str(error))
+
+    async def _look_at(self, schedule: TaskSchedule) -> None:
+        now = self.clock()
+        if schedule.pending is None and not schedule.paused_by:
+            following = _recurrence(schedule).next_after
+            found = await asyncio.to_thread(due_times, schedule.handled, now, following, schedule.missed)
+            schedule = await self._save(_with_times(schedule, found, now)) if found else schedule
+        if schedule.pending is not None:
+            await self._submit(schedule, schedule.pending)
+
+    async def _submit(self, schedule: TaskSchedule, pending: PendingRun) -> None:
+        """Submit the task that is pending, unless that was done before a crash, or it must not be."""
+        made = await self._made_before(schedule, pending)
+        if made is not None:
+            await self._settle(schedule, RunResult.SUBMITTED, made)
+        elif refused := self._overlapping(schedule):
+            await self._settle(schedule, RunResult.REFUSED, reason=refused)
+        elif self.clock() - pending.since > TRY_FOR:
+            await self._settle(schedule, RunResult.FAILED, reason=pending.reason or "the daemon was stopped meanwhile")
+        else:
+            await self._try_to_submit(schedule, pending)
+
+    async def _try_to_submit(self, schedule: TaskSchedule, pending: PendingRun) -> None:
+        try:
+            task = await self._submitted(schedule, pending.due, f"schedule {schedule.id}")
+        except MAY_PASS as error:
+            log.warning("schedule_tries_again", schedule=schedule.id, due=stamp(pending.due), error=str(error))
+            self._interrupted.add(schedule.id)
+            await self._save(replace(schedule, pending=replace(pending, reason=str(error)[:500])))
+        except OrchestratorError as error:
+            await self._settle(schedule, RunResult.REFUSED, reason=str(error)[:500])
+        else:
+            await self._settle(schedule, RunResult.SUBMITTED, task.id)
+
+    async def _submitted(self, schedule: TaskSchedule, due: datetime, by: str) -> Task:
+        """Return the task that is submitted for a time; it begins when those before it have ended."""
+        before = [task.id for task in self._live(schedule)]
+        return await self.submissions.submit(schedule.work.submission(), before, by, schedule.key(due))
+
+    async def _made_before(self, schedule: TaskSchedule, pending: PendingRun) -> str | None:
+        """Return the task that was made for a time before a crash, or before an error that left that open."""
+        key = schedule.key(pending.due)
+        live = next((task.id for task in self.supervisor.tasks.values() if task.schedule.made_by == key), None)
+        if live is not None or schedule.id not in self._interrupted:
+            return live
+        return await asyncio.to_thread(_made_on_disk, self.tasks, key, stamp(pending.since - timedelta(days=1)))
+
+    def _overlapping(self, schedule: TaskSchedule) -> str | None:
+        """Return why no second task may begin, if the one before it has not ended and none is to wait for it."""
+        live = next(iter(self._live(schedule)), None)
+        if live is None or schedule.overlap is Overlap.QUEUE:
+            return None
+        return f"its last task has not ended: {live.id} is {live.status.value}"
+
+    def _live(self, schedule: TaskSchedule) -> list[Task]:
+        return [
+            task
+            for task in self.supervisor.tasks.values()
+            if (task.schedule.made_by or "").startswith(f"{schedule.id}@") and not task.status.is_final
+        ]
+
+    async def _settle(
+        self, schedule: TaskSchedule, result: RunResult, task: str | None = None, reason: str = ""
+    ) -> TaskSchedule:
+        """Put on record what became of the pending time."""
+        pending = schedule.pending
+        if pending is None:
+            return schedule
+        why = reason or (pending.reason if result is RunResult.SUBMITTED else "")
+        run = ScheduledRun(due=pending.due, at=self.clock(), result=result, task=task, reason=why)
+        tell = log.info if result is RunResult.SUBMITTED else log.warning
+        tell("schedule_run", schedule=schedule.id, due=stamp(run.due), result=result.value, task=task, reason=why)
+        self._interrupted.discard(schedule.id)
+        return await self._save(replace(schedule.with_run(run), pending=None))
+
+    async def _save(self, schedule: TaskSchedule) -> TaskSchedule:
+        await asyncio.to_thread(self.store.save, schedule)
+        (await self._all())[schedule.id] = schedule
+        return schedule
+
+    async def _all(self) -> dict[str, TaskSchedule]:
+        if self._known is None:
+            found = await asyncio.to_thread(self.store.load)
+            if self._known is None:
+                self._known = found
+                self._interrupted = {one.id for one in found.values() if one.pending is not None}
+        return self._known
+
+    async def _pause(self) -> float:
+        """Return the seconds until the next look."""
+        schedules = await self.listed()
+        times = [at for one in schedules if one.pending is None and (at := self.next_time(one)) is not None]
+        return min([LONGEST_PAUSE, *(max(0.0, (at - self.clock()).total_seconds()) for at in times)])
+
+
+def build_schedules(
+    store: FolderStore, submissions: SubmissionService, supervisor: Supervisor, clock: Callable[[], datetime]
+) -> ScheduleService:
+    """Return the use cases of the schedules of a data folder."""
+    kept = ScheduleStore(store.data_dir)
+    return ScheduleService(store=kept, submissions=submissions, supervisor=supervisor, tasks=store, clock=clock)
+
+
+def _with_times(schedule: TaskSchedule, found: DueTimes, now: datetime) -> TaskSchedule:
+    """Return the schedule with the times handled that a look at the clock found: missed ones on record, one pending."""
+    if found.missed:
+        reason = "the daemon was down, the machine asleep, or its clock was put forward"
+        count, due = len(found.missed), found.missed[-1]
+        log.warning("schedule_missed", schedule=schedule.id, due=stamp(due), count=count)
+        missed = ScheduledRun(due=due, at=now, result=RunResult.MISSED, reason=reason, count=count)
+        schedule = schedule.with_run(missed)
+    reason = "made up for a time that was missed" if found.is_late else ""
+    pending = PendingRun(due=found.due, since=now, reason=reason) if found.due else None
+    return replace(schedule, handled=found.until, pending=pending)
+
+
+def _times(run: ScheduledRun) -> str:
+    return "1 run was" if run.count == 1 else f"{run.count} runs were"
+
+
+def _recurrence(schedule: TaskSchedule) -> Recurrence:
+    return parse_recurrence(schedule.line, zone_of(schedule.zone))
+
+
+def _made_on_disk(tasks: Store, key: str, since: str) -> str | None:
+    """Return the task of any state that carries a mark. Blocks."""
+    for one in tasks.summaries():
+        if isinstance(one, TaskSummary) and one.created_at >= since and one.parent is None:
+            with suppress(StoreError):
+                if tasks.load(one.id).task.schedule.made_by == key:
+                    return one.id
+    return None
+
+
+def _free_name(title: str, known: set[str]) -> str:
+    """Return a name after a title that no schedule has: its first letters and digits."""
+    words = "".join(letter if letter.isascii() and letter.isalnum() else " " for letter in title.lower()).split()
+    base = "-".join(words)[:32].strip("-") or "schedule"
+    numbers = (base, *(f"{base}-{number}" for number in range(2, MOST_SCHEDULES + 2)))
+    return next(name for name in numbers if name not in known)

@@ -1,0 +1,118 @@
+"""When a line in the format of crontab is due: minute, hour, day of the month, month, day of the week.
+
+The line is read by the clocks of a time zone. A time that a change to summer time leaves out is an hour later; of one
+that comes twice, the first counts, so every time of the line comes once. Times are therefore counted as clocks show
+them, and only then made moments: APScheduler, which reads the line, would count an hour that comes twice two times.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from apscheduler.triggers.cron import CronTrigger
+
+MACROS: Mapping[str, str] = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+}
+_NAMES = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_LONGEST_SHIFT = timedelta(hours=3)
+"""More than clocks are changed anywhere."""
+_LONGEST_LINE = 200
+_PART = re.compile(r"(\*|[a-z]{3}|[0-7])(?:-([a-z]{3}|[0-7]))?(?:/([1-9]))?", re.ASCII)
+_MOMENT = timedelta(microseconds=1)
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """The times of a line of crontab in a zone. A day has to fit either the month's or the week's, if both are set."""
+
+    triggers: tuple[CronTrigger, ...]
+    zone: tzinfo
+
+    def next_after(self, at: datetime) -> datetime | None:
+        """Return the next time after another one, in UTC; None if there is none."""
+        shown = at.astimezone(self.zone).replace(tzinfo=UTC, fold=0)
+        direct = self._next(shown + _MOMENT)
+        if direct is None:
+            return None
+        moment = direct.replace(tzinfo=self.zone).astimezone(UTC)
+        if not (self._changes_near(at) or self._changes_near(moment)):
+            return moment
+        return self._next_near_change(at, shown - _LONGEST_SHIFT)
+
+    def _changes_near(self, at: datetime) -> bool:
+        """Return whether clocks are changed within some hours."""
+        near = (at - 2 * _LONGEST_SHIFT, at, at + 2 * _LONGEST_SHIFT)
+        return len({one.astimezone(self.zone).utcoffset() for one in near}) > 1
+
+    def _next_near_change(self, at: datetime, shown: datetime) -> datetime | None:
+        """Return the next time where clocks go forward or back, so that the order of times may differ from theirs."""
+        found: datetime | None = None
+        latest: datetime | None = None
+        while (clock := self._next(shown)) is not None and (latest is None or clock <= latest):
+            moment = clock.replace(tzinfo=self.zone).astimezone(UTC)
+            if moment > at:
+                found = moment if found is None else min(found, moment)
+                latest = latest or clock + _LONGEST_SHIFT
+            shown = clock + timedelta(minutes=1)
+        return found
+
+    def _next(self, shown: datetime) -> datetime | None:
+        """Return the next time of the line that clocks show, from this one on, as if they were those of UTC."""
+        times = (trigger.get_next_fire_time(None, shown) for trigger in self.triggers)
+        return min((time for time in times if time is not None), default=None)
+
+
+def parse_recurrence(line: str, zone: tzinfo) -> Recurrence:
+    """Return when a line is due. Raises ValueError if it is none, or never comes."""
+    words = MACROS.get(line.strip().lower(), line).lower().split()
+    if len(words) != 5 or len(line) > _LONGEST_LINE:
+        raise ValueError(
+            f"{line!r:.80} is not five fields: minute, hour, day, month, day of the week; write 0 22 * * 1-5"
+        )
+    minute, hour, day, month, weekday = words
+    week = _weekdays(weekday)
+    days = ((day, "*"), ("*", week)) if day != "*" and weekday != "*" else ((day, week),)
+    try:
+        triggers = tuple(
+            CronTrigger(minute=minute, hour=hour, day=one, month=month, day_of_week=other, timezone="UTC")
+            for one, other in days
+        )
+    except ValueError as error:
+        raise ValueError(f"{line!r}: {error}") from None
+    found = Recurrence(triggers, zone)
+    if found.next_after(_START) is None:
+        raise ValueError(f"{line!r} never comes")
+    return found
+
+
+def _weekdays(field: str) -> str:
+    """Return the days of the week as APScheduler counts them, from Monday as 0; crontab has 0 and 7 for Sunday."""
+    if field == "*":
+        return field
+    days: set[int] = set()
+    for part in field.split(","):
+        found = _PART.fullmatch(part)
+        if found is None:
+            raise ValueError(f"{field!r} is not a day of the week; write 1-5, mon,wed or *")
+        start, end, step = found.groups()
+        first = 0 if start == "*" else _weekday(start)
+        last = 6 if start == "*" else first if end is None and step is None else _weekday(end or "6")
+        count = last - first if last >= first else last + 7 - first
+        days |= {(first + number) % 7 for number in range(0, count + 1, int(step or 1))}
+    return ",".join(str((day - 1) % 7) for day in sorted(days))
+
+
+def _weekday(word: str) -> int:
+    if word in _NAMES:
+        return _NAMES.index(word)
+    if not word.isdecimal():
+        raise ValueError(f"{word!r} is not a day of the week; write one of {', '.join(_NAMES)}")
+    return int(word)

@@ -1,0 +1,1 @@
+"""What begins by the clock in a simulation."""
