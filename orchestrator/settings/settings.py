@@ -22,7 +22,7 @@ from orchestrator.settings.sections.agent import AgentSettings, GraceSettings
 from orchestrator.settings.sections.checks import CheckSettings
 from orchestrator.settings.sections.folders import FolderSettings
 from orchestrator.settings.sections.forge import ForgeSettings
-from orchestrator.settings.sections.intake import Hooks, InboxSettings, Queries
+from orchestrator.settings.sections.intake import Hooks, Inbox, InboxSettings, Queries
 from orchestrator.settings.sections.people import CallbackSettings, PeopleSettings
 from orchestrator.settings.sections.spending import BudgetSettings, LimitSettings
 from orchestrator.settings.sections.trackers import Trackers, TrackerSettings
@@ -83,7 +83,7 @@ class Settings(BaseSettings):
     budget: BudgetSettings = BudgetSettings()
     windows: WindowTable = {}
     trackers: Trackers = TrackerSettings()
-    inbox: InboxSettings = InboxSettings()
+    inbox: Inbox = InboxSettings()
     queries: Queries = {}
     hooks: Hooks = {}
     forge: ForgeSettings = ForgeSettings()

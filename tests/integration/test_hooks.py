@@ -298,6 +298,7 @@ def test_a_key_that_is_no_base64_admits_nothing() -> None:
         ('[queries.b]\ntracker = "github"\nproject = "a/b"\nrepo = "/r"\njql = "x"', "jql is for Jira"),
         ('[queries.b]\ntracker = "github"\nproject = "a/b"\nrepo = "/r"\nlabels = ["a,b"]', "cannot be a label"),
         ('[queries.b]\ntracker = "github"\nproject = "a/b"\nrepo = "/r"\nevery = 1', "every"),
+        ('[agent]\nwritable = ["/srv"]\n[inbox]\nfolder = "/srv/in"', "where agents can write"),
     ],
 )
 def test_settings_of_queries_and_hooks_that_cannot_work_are_refused(tmp_path: Path, tables: str, said: str) -> None:
