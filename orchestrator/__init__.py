@@ -19,7 +19,7 @@ core/           what is decided: pure, without I/O, clock or processes
     decide/     the state machine: machine.py first, then obligations.py; work/ has one class per kind of work
     schedule/   which task may run, which must pause, and why one waits
 processes/      process trees that outlive the daemon: the holder, freeze and thaw
-storage/        the journal, state.json, the order of events, sealed values
+storage/        the journal, state.json, the order of events, sealed values; backup/ copies it all
 pipelines/      pipeline and role files; families/ has what one family of pipelines alone knows
 agents/         an agent CLI, from its command line to neutral events
 workspaces/     git clones, worktrees, outboxes; evaluation/ runs checks and reads their results

@@ -17,6 +17,10 @@ class InvalidTransition(OrchestratorError):
         super().__init__(f"cannot {request} a task that is {status} in {stage}{why}; allowed now: {can}")
 
 
+class NotPossibleNow(OrchestratorError):
+    """Something is not possible as things are, and was not done; the message says what would change that."""
+
+
 class NoSuchTask(OrchestratorError):
     """No task at work has that id."""
 

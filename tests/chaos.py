@@ -23,6 +23,7 @@ from pathlib import Path
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.client import DaemonUnreachable, RequestRefused
 from tests.acceptance.harness import ENDED, DaemonHarness, line_count
+from tests.chaos_restores import run_restores
 from tests.documents import ROOT
 from tests.fakes.repositories import git
 
@@ -188,7 +189,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--each", type=int, default=25, help="kills per pipeline at most")
     parser.add_argument("--children", action="store_true", help="kill daemons whose tasks have children side by side")
+    parser.add_argument("--restores", type=int, default=0, help="back up and restore so often instead of killing")
     given = parser.parse_args()
+    if given.restores:
+        return run_restores(given.restores, given.seed)
     whole, count, root = Toll(), 0, Path(tempfile.mkdtemp(prefix="chaos-"))
     dice = random.Random(given.seed)
     for folder, toll in nights(root, dice, given.kills, given.each, children=given.children):

@@ -23,7 +23,7 @@ from orchestrator.cli.parsing.aliases import expand
 from orchestrator.cli.parsing.lazy import LazyGroup, add_command, hide_completion
 from orchestrator.cli.parsing.options import Format, GlobalOptions, json_everywhere, wants_json
 from orchestrator.cli.parsing.topics import help_topics
-from orchestrator.errors import InvalidTransition, OrchestratorError
+from orchestrator.errors import InvalidTransition, NotPossibleNow, OrchestratorError
 from orchestrator.formats.table import DefinitionError
 from orchestrator.integrations.tickets.text.ticket import NoTicket
 from orchestrator.server.client import DaemonUnreachable, RequestRefused
@@ -39,6 +39,8 @@ EXIT_CODES = {
     "no-such-file": NO_SUCH_TASK,
     "no-such-ticket": NO_SUCH_TASK,
     "no-such-token": NO_SUCH_TASK,
+    "no-such-channel": NO_SUCH_TASK,
+    "no-channel": NOT_ALLOWED,
     "no-such-schedule": NO_SUCH_TASK,
     "schedule-exists": NOT_ALLOWED,
     "schedule-busy": NOT_ALLOWED,
@@ -97,7 +99,7 @@ def _run(arguments: Sequence[str]) -> object:
     words = expand(arguments, COMMANDS, help_topics() if "help" in arguments else ())
     command = typer.main.get_command(build_app())
     hide_completion(command)
-    result: object = command.main(args=words or ["--help"], prog_name="orchestrator", standalone_mode=False)
+    result: object = command.main(args=words, prog_name="orchestrator", standalone_mode=False)
     return result
 
 
@@ -169,7 +171,7 @@ def _exit_code(error: OrchestratorError) -> int:
         return NO_SUCH_TASK
     if isinstance(error, DaemonUnreachable):
         return UNREACHABLE
-    if isinstance(error, InvalidTransition):
+    if isinstance(error, InvalidTransition | NotPossibleNow):
         return NOT_ALLOWED
     if isinstance(error, RequestRefused):
         return EXIT_CODES.get(error.kind, FAILED)

@@ -102,6 +102,10 @@ COMMANDS = {
         "commands.publish", "Download what a task made as a ZIP archive.", "orchestrator download ABC-123", "Tasks"
     ),
     "archive": Entry("commands.publish", "Archive an ended task.", "orchestrator archive ABC-123", "Tasks"),
+    "disk": Entry("disk.disk", "Show what takes disk space, and what will be removed.", "orchestrator disk", "Tasks"),
+    "prune": Entry(
+        "disk.prune", "Remove files of ended tasks.", "orchestrator prune --dry-run --older-than 30d", "Tasks"
+    ),
     "delete": Entry("commands.publish", "Delete a draft or an ended task.", "orchestrator delete ABC-123", "Tasks"),
     "drain": Entry(
         "commands.control", "End all agents before a restart; their sessions are kept.", "orchestrator drain", "Tasks"
@@ -119,11 +123,29 @@ COMMANDS = {
         "orchestrator report --since 22:00",
         "Tasks",
     ),
+    "notify": Entry(
+        "notify.notify",
+        "Test how you are told, and see what was.",
+        "orchestrator notify test",
+        "Tasks",
+    ),
     "metrics": Entry(
         "monitoring.metrics",
         "Show metrics, and print rules and a dashboard for them.",
         "orchestrator metrics rules | sudo tee /etc/prometheus/orchestrator.rules.yaml",
         "For programs",
+    ),
+    "backup": Entry(
+        "backup.backup",
+        "Back up the data folder while the daemon works.",
+        "orchestrator backup /mnt/other-disk/orchestrator.tar.zst",
+        "Tasks",
+    ),
+    "restore": Entry(
+        "backup.backup",
+        "Restore a backup into an empty folder.",
+        "orchestrator restore orchestrator.tar.zst --data-dir ~/restored",
+        "Tasks",
     ),
     "state": Entry(
         "commands.state",

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from pydantic import ValidationError
 
+from orchestrator import __version__
 from orchestrator.cli.parsing.errors import UnknownName, UsageError
 from orchestrator.cli.parsing.options import PLACES, GlobalOptions
 from orchestrator.cli.terminal import note
@@ -17,6 +18,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.server.client import Client, DaemonUnreachable
 from orchestrator.server.schemas.base import View
 from orchestrator.server.schemas.task_input import LONGEST_SEARCH, TaskFilter
+from orchestrator.server.versions import difference
 from orchestrator.settings.loading import Places, SettingsError, load_places, load_settings
 from orchestrator.settings.settings import Settings
 
@@ -95,7 +97,17 @@ class CliContext(GlobalOptions):
 
     def client(self) -> Client:
         """Return a client of the daemon."""
-        return Client(self.places().socket)
+        said: set[str] = set()
+
+        def compare(version: str) -> None:
+            differs = "" if said else difference(__version__, version)
+            said.add(version)
+            if differs:
+                note(differs)
+
+        client = Client(self.places().socket)
+        client.on_answer(compare)
+        return client
 
     def quick_client(self) -> Client:
         """Return a client that gives up soon, and says nothing of settings that are wrong."""

@@ -65,15 +65,15 @@ def print_json(view: BaseModel) -> None:
     typer.echo(view.model_dump_json(by_alias=True, indent=2))
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
+def table(headings: Sequence[str], rows: Iterable[Sequence[Text | str]], room: int | None = None) -> Table:
     """Return a table without lines; its columns are as wide as needed, elastic ones as wide as possible.
 
-    Columns for which a narrow terminal has no room are left out; the first column is never cut.
+    Columns for which `room`, by default a narrow terminal, has no room are left out; the first column is never cut.
     """
     made = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     cells = [[cell if isinstance(cell, Text) else line(cell) for cell in row] for row in rows]
     widths = [max([len(heading), *(row[at].cell_len for row in cells)]) for at, heading in enumerate(headings)]
-    kept = _fitting(headings, widths, console().width)
+    kept = _fitting(headings, widths, room or console().width)
     for at in kept:
         heading, least = headings[at], widths[at] if at == 0 else None
         made.add_column(heading, no_wrap=heading not in ELASTIC, overflow="ellipsis", min_width=least)

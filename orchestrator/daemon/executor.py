@@ -42,7 +42,6 @@ log = structlog.get_logger()
 PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN})
 """Shortages of the machine that end without anything being done about the task."""
 RETRY_SECONDS = 5.0
-NOTIFY_RETRY_SECONDS = (30.0, 300.0)
 
 
 class CommandTurns:
@@ -63,7 +62,7 @@ class CommandTurns:
 class Adapters:
     """What commands are executed with.
 
-    `notify` returns why people were not notified: empty if they were, None if no notifier is configured.
+    `notify` stores a notice to be sent; it returns None if there is no channel, else why that failed, mostly empty.
     """
 
     running: RunExecutor
@@ -207,14 +206,15 @@ class CommandExecutor:
                 self._inbox.post(task.id, await self._with.publisher.execute(task, command))
 
     async def _notify(self, task: Task, command: do.TellPerson) -> None:
-        """Notify people, with a few retries; a final failure is recorded and does not hold up the task."""
+        """Store a notice in the outbox, which sends it; a task has nothing more to do with that."""
         notice = replace(command.notice, text=self._with.redact(command.notice.text))
-        for pause in (*NOTIFY_RETRY_SECONDS, None):
+        try:
             failure = await self._with.notify(task, notice)
-            if not failure or pause is None:
-                break
-            await asyncio.sleep(pause)
-        recorded = "no notify_command is set" if failure is None else failure
+        except OSError as error:
+            if error.errno in PASSING:
+                raise
+            failure = f"it could not be stored: {self._with.redact(str(error))}"
+        recorded = "no channel is set" if failure is None else failure
         self._inbox.post(task.id, events.PersonTold(at=self._with.clock(), key=notice.key, failure=recorded))
 
     def _wake(self, task: Task, command: do.WakeAt) -> None:

@@ -1,6 +1,6 @@
 """The service of one daemon: all its use cases over the parts that they need, and who must hear of each decision."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,12 +11,14 @@ from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
 from orchestrator.daemon.history.task_history import HistoryParts, TaskHistory, build_task_history
+from orchestrator.daemon.housekeeping.service import DiskService
 from orchestrator.daemon.inspection.attention import AttentionService
 from orchestrator.daemon.inspection.board import BoardService
 from orchestrator.daemon.inspection.changes import Changes
 from orchestrator.daemon.inspection.present import PresentService
 from orchestrator.daemon.inspection.preview import PreviewService
 from orchestrator.daemon.intake.intake import IntakeParts, IntakeService, build_intake
+from orchestrator.daemon.notifications.service import NotificationService
 from orchestrator.daemon.reporting.oversight import Oversight, OversightParts, build_oversight
 from orchestrator.daemon.schedules.service import ScheduleService, build_schedules
 from orchestrator.daemon.services.bulk import BatchService, BulkService
@@ -31,7 +33,9 @@ from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.services.tasks import TaskService
 from orchestrator.daemon.services.user_requests import UserRequestService
+from orchestrator.daemon.sources.service import SourceService
 from orchestrator.daemon.task_factory import TaskFactory
+from orchestrator.integrations.credentials import Credentials as Login
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.pipelines.definitions import Definitions
 from orchestrator.processes.spec import Usage
@@ -46,7 +50,7 @@ from orchestrator.workspaces.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceParts:
-    """What use cases work with. `settings` and `definitions` return those in force now; `with_forge` blocks.
+    """What use cases work with. `settings` and `definitions` return those in force now; `with_forge`, `login_of` block.
 
     `usage_of` says what a task's processes take of the machine, `isolation` how they are kept apart from it; `redact`
     makes a text fit to leave.
@@ -63,8 +67,10 @@ class ServiceParts:
     trackers: Trackers
     factory: TaskFactory
     with_forge: Callable[[Task], Task]
+    login_of: Callable[[str], Login | None]
     usage_of: Callable[[Task], Usage | None]
     isolation: Callable[[], str]
+    notifications: NotificationService
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
 
@@ -97,8 +103,11 @@ class Service:
     archives: ArchiveService
     attention: AttentionService
     changes: Changes
+    notifications: NotificationService
     oversight: Oversight
+    disk: DiskService
     schedules: ScheduleService
+    sources: SourceService
 
     def end_streams(self) -> None:
         """End every stream to a reader, because the daemon stops."""
@@ -125,9 +134,19 @@ def build_service(parts: ServiceParts) -> Service:
     submissions = _submission_service(parts, index)
     status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
+    schedules = build_schedules(store, submissions, supervisor, clock)
     history, tasks = _task_history(parts, index, requests), _task_service(parts, index, submissions, recovery)
     intake = _intake(parts, index, submissions, tasks)
-    schedules = build_schedules(store, submissions, supervisor, clock)
+    watched = OversightParts(
+        index=index,
+        store=store,
+        status=status,
+        limits=limits,
+        attention=attention,
+        intake=intake,
+        redact=redact,
+        note_sources=(schedules.not_submitted, intake.notes),
+    )
     return Service(
         data_dir=store.data_dir,
         access=AccessControl(store.files, parts.settings().socket_group),
@@ -140,9 +159,7 @@ def build_service(parts: ServiceParts) -> Service:
         limits=limits,
         checkpoints=CheckpointService(index=index, checkpoints=parts.checkpoints),
         recovery=recovery,
-        states=StateService(
-            index=index, inbox=inbox, files=store.files, workspace=parts.workspace, redact=redact, clock=clock
-        ),
+        states=_state_service(parts, index),
         records=RecordService(index=index, events=store.events, files=store.files, redact=redact),
         history=history,
         events=events,
@@ -157,8 +174,33 @@ def build_service(parts: ServiceParts) -> Service:
         archives=ArchiveService(index=index, files=store.files, workspace=parts.workspace, redact=redact),
         attention=attention,
         changes=changes,
-        oversight=_oversight(parts, index, status, limits, attention, schedules, intake),
+        oversight=_oversight(parts, watched),
         schedules=schedules,
+        notifications=parts.notifications,
+        disk=_disk_service(parts, index, tasks),
+        sources=SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock),
+    )
+
+
+def _state_service(parts: ServiceParts, index: TaskIndex) -> StateService:
+    return StateService(
+        index=index,
+        inbox=parts.inbox,
+        files=parts.store.files,
+        workspace=parts.workspace,
+        redact=parts.redact,
+        clock=parts.clock,
+    )
+
+
+def _disk_service(parts: ServiceParts, index: TaskIndex, tasks: TaskService) -> DiskService:
+    return DiskService(
+        settings=parts.settings,
+        index=index,
+        tasks=tasks,
+        store=parts.store,
+        workspace=parts.workspace,
+        clock=parts.clock,
     )
 
 
@@ -175,30 +217,8 @@ def _task_history(parts: ServiceParts, index: TaskIndex, requests: UserRequestSe
     )
 
 
-def _oversight(  # noqa: PLR0913, PLR0917 - what it looks at
-    parts: ServiceParts,
-    index: TaskIndex,
-    status: StatusService,
-    limits: LimitService,
-    attention: AttentionService,
-    schedules: ScheduleService,
-    intake: IntakeService,
-) -> Oversight:
-    async def also_noted(since: datetime, until: datetime) -> Sequence[str]:
-        return (*await schedules.not_submitted(since, until), *await intake.notes(since, until))
-
-    made = build_oversight(
-        OversightParts(
-            index=index,
-            store=parts.store,
-            status=status,
-            limits=limits,
-            attention=attention,
-            intake=intake,
-            redact=parts.redact,
-            also_noted=also_noted,
-        )
-    )
+def _oversight(parts: ServiceParts, watched: OversightParts) -> Oversight:
+    made = build_oversight(watched)
     parts.supervisor.listen(made.metrics.counted.on_decision)
     parts.supervisor.time_commits(made.metrics.counted.commits.observe)
     return made

@@ -39,6 +39,15 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def is_private_network(url: str) -> bool:
+    """Return whether the host of an address is this machine, or is written as an address of a private network."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return is_loopback(host)
+
+
 def parse_listen(text: str) -> tuple[str, int]:
     """Return host and port of `127.0.0.1:8700` or `[::1]:8700`; port 0 is any free one. Raises ValueError."""
     host, _, port = text.rpartition(":")

@@ -7,7 +7,7 @@ import os
 from itertools import zip_longest
 from pathlib import Path
 
-from orchestrator.formats.seekable import SUFFIX, SeekableFile
+from orchestrator.formats.disk.seekable import SUFFIX, SeekableFile
 from orchestrator.processes.files import GONE, STDERR, STDOUT, open_plain
 
 TRIES = 10  # a rotation between two looks at the folder is seen and the look repeated

@@ -27,14 +27,14 @@ from orchestrator.server.routes import (
     preview,
     records,
     reports,
-    schedules,
     state_operations,
     tasks,
     texts,
     tokens,
     user_requests,
 )
-from orchestrator.server.routes.intake import hooks
+from orchestrator.server.routes.intake import hooks, schedules, sources
+from orchestrator.server.routes.oversight import disk, notifications
 from orchestrator.server.web.router import add_pages
 
 
@@ -62,6 +62,7 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         user_requests.router,
         daemon.people,
         limits.router,
+        notifications.router,
         records.router,
         checkpoints.router,
         texts.router,
@@ -70,7 +71,9 @@ def create_app(service: Service, allowed_hosts: Collection[str] = ()) -> Documen
         daemon.router,
         inspection.router,
         reports.router,
+        disk.router,
         schedules.router,
+        sources.router,
         state_operations.router,
         tokens.router,
         hooks.router,

@@ -1,6 +1,6 @@
 """The daemon as a program on the same machine sees it: requests over its Unix socket, answers as views."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, TypeVar
@@ -27,9 +27,10 @@ from orchestrator.server.schemas.checkpoints import (
 )
 from orchestrator.server.schemas.daemon import StatusView
 from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
-from orchestrator.server.schemas.intake import IntakeFilter, IntakeView
+from orchestrator.server.schemas.intake.intake import IntakeFilter, IntakeView
+from orchestrator.server.schemas.intake.sources import SourceBody, SourceView
 from orchestrator.server.schemas.limits import LimitsView
-from orchestrator.server.schemas.records import AttemptList, TranscriptPage
+from orchestrator.server.schemas.records import AttemptList, JournalPage, TranscriptPage
 from orchestrator.server.schemas.task_input import (
     BatchBody,
     CapsBody,
@@ -49,6 +50,7 @@ from orchestrator.server.schemas.user_requests import (
     RequestView,
     ReviewView,
 )
+from orchestrator.server.versions import VERSION
 
 __all__ = ["WRITE_TIMEOUT", "Client", "DaemonUnreachable", "ReceivedEvent", "RequestRefused", "TaskState"]
 
@@ -81,6 +83,10 @@ class Client:
         self.socket, self._within = socket, within
         self._connection = Connection(socket, token, within)
         self._http = self._connection.http
+
+    def on_answer(self, hear: Callable[[str], None]) -> None:
+        """Call `hear` with the daemon's version at every answer; empty if the daemon is too old to say it."""
+        self._http.event_hooks = {"response": [lambda answer: hear(answer.headers.get(VERSION, ""))]}
 
     def __enter__(self) -> Self:
         return self
@@ -116,6 +122,10 @@ class Client:
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return _view(TaskView, self._sent("POST", "/api/tasks/import", content=content, headers=headers))
 
+    def fetch_source(self, address: str) -> SourceView:
+        """Return the daemon's copy of a repository elsewhere, which is brought up to date while this is repeated."""
+        return _view(SourceView, self._posted("/api/sources", SourceBody(address=address)))
+
     def task(self, name: str) -> TaskView:
         """Return one task, whole."""
         return self._get(TaskView, _path(name))
@@ -123,6 +133,10 @@ class Client:
     def why(self, name: str) -> WhyView:
         """Return what keeps a task where it is."""
         return self._get(WhyView, f"{_path(name)}/why")
+
+    def journal(self, name: str, since: int, limit: int) -> JournalPage:
+        """Return decisions about a task after the one of that number."""
+        return self._get(JournalPage, f"{_path(name)}/journal", {"since": since, "limit": limit})
 
     def agents(self, name: str) -> AttemptList:
         """Return every agent of a task, oldest first."""

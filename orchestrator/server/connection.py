@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import httpx
 
+from orchestrator import __version__
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import owned_by_another
+from orchestrator.server.versions import VERSION
 
 READ_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 """Seconds."""
@@ -53,6 +55,7 @@ class Connection:
         self._path, self._answered_at, self._within = path, 0.0, within
         transport = httpx.HTTPTransport(uds=str(path))
         self.http = httpx.Client(transport=transport, base_url="http://orchestrator", timeout=READ_TIMEOUT)
+        self.http.headers[VERSION] = __version__
         if token:
             self.http.headers["Authorization"] = f"Bearer {token}"
 

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from orchestrator.core.events.operations import OperationRefused, Refusal
 from orchestrator.daemon.access import credentials
 from orchestrator.daemon.history.aside import TooManyPages
+from orchestrator.daemon.notifications import service as notifications
 from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
 from orchestrator.daemon.services import errors
 from orchestrator.errors import OrchestratorError
@@ -74,6 +75,8 @@ KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
     (credentials.NameTaken, 409, "name-taken", "There is a token of that name"),
     (credentials.TooManyTokens, 409, "too-many-tokens", "There are too many tokens"),
     (credentials.NotListening, 409, "not-listening", "The daemon does not listen for browsers"),
+    (notifications.NoSuchChannel, 404, "no-such-channel", "There is no such channel"),
+    (notifications.NoChannel, 409, "no-channel", "There is no channel"),
     (NoSuchSchedule, 404, "no-such-schedule", "There is no such schedule"),
     (ScheduleExists, 409, "schedule-exists", "There is a schedule of that name"),
     (ScheduleBusy, 409, "schedule-busy", "The last task of the schedule has not ended"),

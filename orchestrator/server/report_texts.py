@@ -63,6 +63,13 @@ def as_text(report: ReportView, wanted: ReportFormat, zone: tzinfo = UTC) -> str
             assert_never(wanted)
 
 
+def headline(report: ReportView) -> str:
+    """Return a report in some words, for the subject of a mail."""
+    counts = [f"{report.counts[status]} {word}" for status, word in CAME_TO_BE.items() if status in report.counts]
+    waiting = f"{len(report.waiting)} wait for you" if report.waiting else "nothing waits for you"
+    return ", ".join((*counts, waiting))
+
+
 def _html(markdown: str) -> str:
     body = MarkdownIt("zero").enable(list(MARKUP)).render(markdown)
     title = markdown.partition("\n")[0].removeprefix("# ")

@@ -19,11 +19,14 @@ from orchestrator.settings.environment import config_folders, default_data_dir, 
 from orchestrator.settings.layers import Layer
 from orchestrator.settings.sections.access import Listen
 from orchestrator.settings.sections.agent import AgentSettings, GraceSettings
+from orchestrator.settings.sections.backup import BackupSettings
 from orchestrator.settings.sections.checks import CheckSettings
 from orchestrator.settings.sections.folders import FolderSettings
 from orchestrator.settings.sections.forge import ForgeSettings
 from orchestrator.settings.sections.intake import Hooks, Inbox, InboxSettings, Queries
+from orchestrator.settings.sections.notify import NotifySettings
 from orchestrator.settings.sections.people import CallbackSettings, PeopleSettings
+from orchestrator.settings.sections.retention import RetentionSettings
 from orchestrator.settings.sections.spending import BudgetSettings, LimitSettings
 from orchestrator.settings.sections.trackers import Trackers, TrackerSettings
 from orchestrator.settings.sections.types import Seconds, SettingsSection, WholePath
@@ -78,6 +81,7 @@ class Settings(BaseSettings):
     graces: GraceSettings = GraceSettings()
     checks: CheckSettings = CheckSettings()
     people: PeopleSettings = PeopleSettings()
+    notify: NotifySettings = NotifySettings()
     callbacks: CallbackSettings = CallbackSettings()
     limits: LimitSettings = LimitSettings()
     budget: BudgetSettings = BudgetSettings()
@@ -87,8 +91,10 @@ class Settings(BaseSettings):
     queries: Queries = {}
     hooks: Hooks = {}
     forge: ForgeSettings = ForgeSettings()
+    backup: BackupSettings = BackupSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()
+    retention: RetentionSettings = RetentionSettings()
     _layers: tuple[Layer, ...] = ()
 
     def from_layers(self, layers: Sequence[Layer]) -> Self:

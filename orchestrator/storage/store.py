@@ -16,9 +16,7 @@ journal. So that a change in the journal fits both the state with telemetry and 
 after any telemetry, and the first after a load, record the whole agent.
 """
 
-import fcntl
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +25,7 @@ from typing import cast
 import orjson
 import structlog
 
+from orchestrator import clock
 from orchestrator.core.events.events import Event
 from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint
@@ -36,6 +35,8 @@ from orchestrator.formats.diffs.patch import difference
 from orchestrator.formats.files import Kept, make_private, sync_folder, version_of, write_atomically
 from orchestrator.storage import checkpoint_files
 from orchestrator.storage.event_log import FolderEventLog
+from orchestrator.storage.folder.format import adopt_folder
+from orchestrator.storage.folder.lock import lock_folder
 from orchestrator.storage.journal import (
     NAME,
     DamagedJournal,
@@ -46,7 +47,7 @@ from orchestrator.storage.journal import (
     recovered_line,
 )
 from orchestrator.storage.migration import is_current
-from orchestrator.storage.records import ForeignEdit, LoadedTask, SequenceConflict, StoreError, StoreInUse, TaskSummary
+from orchestrator.storage.records import ForeignEdit, LoadedTask, SequenceConflict, StoreError, TaskSummary
 from orchestrator.storage.state_document import from_document, to_document
 from orchestrator.storage.state_file import NAME as STATE
 from orchestrator.storage.state_file import (
@@ -62,8 +63,6 @@ from orchestrator.storage.task_list import require_own, summaries
 
 log = structlog.get_logger()
 
-DEAD_OWNER_LIMIT, LOCK_RETRY = 2.0, 0.02
-"""Seconds to wait for the lock of a daemon that is dead, and between two tries."""
 
 ACCOUNT_FILE = "account.json"
 MOST_KEPT = 32
@@ -108,11 +107,20 @@ class FolderStore:
             make_private(data_dir)
             make_private(self.files.root)
             sync_folder(data_dir)
-            self._lock = _locked(data_dir)
+            self._lock = lock_folder(data_dir)
+            self._adopt()
         except OSError as error:
             raise StoreError(
                 f"{data_dir} cannot hold the data: {error}; make it writable for this user, or give another --data-dir"
             ) from error
+
+    def _adopt(self) -> None:
+        """Take the folder to the present format, or unlock it again. Raises UnfitFolder and OSError."""
+        try:
+            self.format = adopt_folder(self.data_dir, clock.now())
+        except (StoreError, OSError):
+            os.close(self._lock)
+            raise
 
     def close(self) -> None:
         """Write every state.json that is behind, and unlock the data folder."""
@@ -327,54 +335,6 @@ class FolderStore:
     def _write_state(self, live: _OpenTask, document: JsonObject) -> None:
         live.state.replace(document, live.journal.end)
         live.unwritten = None
-
-
-def _locked(data_dir: Path) -> int:
-    """Return the descriptor that holds the folder's lock.
-
-    A child that a killed daemon was about to start shares its lock until it runs its program, so a dead owner's lock is
-    waited for. Raises StoreInUse.
-    """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(data_dir / "lock", flags, 0o600)
-    try:
-        deadline = time.monotonic() + DEAD_OWNER_LIMIT
-        while not _try_lock(descriptor):
-            _refuse_owned(data_dir, descriptor, waited_too_long=time.monotonic() > deadline)
-            time.sleep(LOCK_RETRY)
-        pid = f"{os.getpid()}\n".encode()
-        os.pwrite(descriptor, pid, 0)
-        os.ftruncate(descriptor, len(pid))
-    except (OSError, StoreInUse):
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _refuse_owned(data_dir: Path, descriptor: int, *, waited_too_long: bool) -> None:
-    owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
-    if waited_too_long or _is_alive(owner):
-        raise StoreInUse(
-            f"{data_dir} is in use by the daemon with pid {owner}; stop that one, or give this one another --data-dir"
-        )
-
-
-def _is_alive(pid: str) -> bool:
-    try:
-        os.kill(int(pid), 0)
-    except (ValueError, ProcessLookupError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _task_from(folder: Path, document: JsonObject) -> Task:

@@ -7,7 +7,6 @@ nothing.
 """
 
 import os
-import shutil
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +17,12 @@ from typing import NamedTuple, Protocol
 from orchestrator.formats.files import make_private, open_regular, read_file, write_atomically
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.records import StoreError
+from orchestrator.storage.removal.trash import Trash
 
 AGENTS, CHECKS = "agents", "logs"
 """The folders of a task that hold one run folder for each agent, named by its attempt, and for each check."""
+REMOVED = "transcript-removed.json"
+"""The file of an agent's run folder that says when and why its transcript was removed."""
 CLI_STATE = "claude"
 """The folder of a task in which its agents' CLI keeps settings, memory and transcripts."""
 
@@ -59,7 +61,7 @@ class TaskFiles(Protocol):
         """Make the folder of a new task. Raises FileExistsError."""
 
     def delete(self, task_id: str) -> None:
-        """Delete everything of a task; a link in place of its folder is left alone."""
+        """Delete everything of a task: it is in the trash then. A link in place of its folder is left alone."""
 
     def has(self, task_id: str, name: str) -> bool:
         """Return whether the task has a regular file of this name."""
@@ -111,7 +113,7 @@ class FolderTaskFiles:
     def delete(self, task_id: str) -> None:
         folder = self.path_of(task_id)
         if not folder.is_symlink():
-            shutil.rmtree(folder)
+            Trash(self.root.parent).discard([folder])
 
     def has(self, task_id: str, name: str) -> bool:
         try:

@@ -8,6 +8,7 @@ import structlog
 
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
+from orchestrator.daemon.notifications.service import NotificationService
 from orchestrator.pipelines.accepted import accepted_pipeline
 from orchestrator.pipelines.definitions import DefinitionRegistry
 from orchestrator.redaction.rules import Redactor
@@ -56,6 +57,7 @@ class Base:
     secrets: ProvidedSecrets
     inbox: Inbox
     redactor: Redactor
+    notifications: NotificationService
     config: Path | None
 
     @property

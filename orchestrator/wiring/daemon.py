@@ -14,8 +14,10 @@ from orchestrator.core.events.events import Event
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.child_tasks import ChildTasks
 from orchestrator.daemon.executor import Adapters, CommandExecutor, CommandTurns
+from orchestrator.daemon.housekeeping.housekeeper import Housekeeper
 from orchestrator.daemon.launching import LaunchConfig
 from orchestrator.daemon.monitors import AgentMonitor, ResourceMonitor, share_login
+from orchestrator.daemon.notifications.build import build_notifications
 from orchestrator.daemon.reporting.projections import ProjectionWriter
 from orchestrator.daemon.reporting.reports import Reports, change_of
 from orchestrator.daemon.runs import RunExecutor
@@ -36,11 +38,13 @@ from orchestrator.storage.vault import Vault
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
+from orchestrator.wiring.backups import backup_loop
 from orchestrator.wiring.base import Base, CurrentSettings
 from orchestrator.wiring.intake import intake_loops
 from orchestrator.wiring.launching import launch_config, model_of_task, task_factory
 from orchestrator.wiring.monitoring import monitoring_loops
-from orchestrator.wiring.outward import callback_outbox, messenger, publish_targets, publisher
+from orchestrator.wiring.notifications import notification_loops
+from orchestrator.wiring.outward import callback_outbox, publish_targets, publisher
 from orchestrator.wiring.schedules import watch_run_windows
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.evaluation.gates import Gates
@@ -77,16 +81,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
 
     Raises DefinitionError where the definitions cannot be used, and NotIsolated where runs must be and cannot be.
     """
-    base = Base(
-        settings=CurrentSettings(settings),
-        definitions=DefinitionRegistry(settings.definition_folders()),
-        store=store,
-        workspace=Workspace(settings.data_dir),
-        secrets=ProvidedSecrets(Vault(settings.data_dir, credentials_folder()), store.files),
-        inbox=Inbox(),
-        redactor=redactor,
-        config=config,
-    )
+    base = _base(settings, store, redactor, config)
     runs, timers, turns = Runs(data_dir=settings.data_dir), Timers(), CommandTurns()
     running, projections = _run_executor(base, runs), ProjectionWriter(store, base.pipeline_of, redactor.masked)
     checkpoints = Checkpoints(base.workspace, store, base.inbox, turns.turn, clock.now)
@@ -101,7 +96,7 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         projections=projections,
         timers=timers,
         turns=turns,
-        notify=messenger(base).tell,
+        notify=base.notifications.announcer.tell,
         pipeline_of=base.pipeline_of,
         clock=clock.now,
         redact=redactor.masked,
@@ -130,7 +125,22 @@ def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, con
         resources=_resource_monitor(base, supervisor),
         service=service,
         launching=lambda: running.launching,
-        loops=_loops(base, supervisor, running, outbox, service) | intake_loops(base, service),
+        loops=_loops(base, supervisor, running, outbox, service),
+    )
+
+
+def _base(settings: Settings, store: FolderStore, redactor: Redactor, config: Path | None) -> Base:
+    current = CurrentSettings(settings)
+    return Base(
+        settings=current,
+        definitions=DefinitionRegistry(settings.definition_folders()),
+        store=store,
+        workspace=Workspace(settings.data_dir),
+        secrets=ProvidedSecrets(Vault(settings.data_dir, credentials_folder()), store.files),
+        inbox=Inbox(),
+        redactor=redactor,
+        notifications=build_notifications(lambda: current.now, store, redactor.masked, clock.now),
+        config=config,
     )
 
 
@@ -143,7 +153,11 @@ def _loops(
         "callbacks": outbox.run,
         "shared login": partial(share_login, lambda: running.launching.login),
         "schedules": service.schedules.run,
+        "housekeeping": Housekeeper(service.disk).run,
+        "backups": backup_loop(base),
         **monitoring_loops(service),
+        **intake_loops(base, service),
+        **notification_loops(base, service),
     }
 
 
@@ -162,8 +176,10 @@ def _service(
         trackers=trackers_of(base.settings.now),
         factory=task_factory(base, base.settings.now, running),
         with_forge=targets.with_forge,
+        login_of=targets.login_of,
         usage_of=running.usage,
         isolation=lambda: running.launching.isolation.summary,
+        notifications=base.notifications,
         redact=base.redactor.masked,
         clock=clock.now,
     )

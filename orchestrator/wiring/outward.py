@@ -1,17 +1,14 @@
-"""What leaves the machine: branches and pull requests, callbacks, notices."""
+"""What leaves the machine: branches and pull requests, callbacks."""
 
 from orchestrator import clock
 from orchestrator.daemon.reporting.callbacks import CallbackSources
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.integrations.callbacks.outbox import Outbox
-from orchestrator.integrations.notify import Messenger, Notifier
 from orchestrator.integrations.publishing.outbound import Outbound
 from orchestrator.integrations.publishing.publisher import Publisher
 from orchestrator.integrations.publishing.targets import PublishTargets
 from orchestrator.integrations.tickets.trackers import trackers_of
-from orchestrator.settings.environment import environment, environment_with_secrets
-from orchestrator.settings.settings import Settings
-from orchestrator.storage.task_files import TaskFiles
+from orchestrator.settings.environment import environment_with_secrets
 from orchestrator.wiring.base import QUARANTINE, Base
 
 
@@ -44,14 +41,3 @@ def callback_outbox(base: Base, running: RunExecutor) -> Outbox:
         note_of=running.last_message,
     )
     return sources.outbox(base.files, base.store.data_dir, base.redactor.masked, clock.now)
-
-
-def messenger(base: Base) -> Messenger:
-    messenger = Messenger(notifier(base.settings.now, base.files))
-    base.settings.on_change(lambda changed: messenger.use(notifier(changed, base.files)))
-    return messenger
-
-
-def notifier(settings: Settings, files: TaskFiles) -> Notifier | None:
-    command = settings.people.notify_command
-    return Notifier(command, environment(), files) if command else None

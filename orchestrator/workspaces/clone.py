@@ -11,7 +11,7 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.redaction.display import escape_text
-from orchestrator.workspaces.git import SERVER, Git
+from orchestrator.workspaces.git import SERVER, Git, GitError
 
 FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--upload-pack", SERVER)
 """Arguments of a fetch from a local folder, to be followed by refspecs; it brings objects and the named refs, nothing
@@ -64,6 +64,32 @@ class Clone:
     def has(self, commit: str) -> bool:
         """Return whether the commit, and so all of its history, is here."""
         return _SHA.fullmatch(commit) is not None and self.ref(commit + "^{commit}") is not None
+
+    def drop_incomplete(self) -> int:
+        """Remove commits whose files are not all here, and return how many there were.
+
+        A fetch writes a commit before its files, so a copy that was made meanwhile may have the one without the others;
+        then `has` would be wrong. Refs are set last, so what they name is whole.
+        """
+        loose = [path for path in self.folder.glob("objects/??/*") if _SHA.fullmatch(path.parent.name + path.name)]
+        listed = "".join(f"{path.parent.name}{path.name}\n" for path in loose).encode()
+        kinds = self.git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=listed).split("\n")
+        commits = [row.split(" ")[0] for row in kinds if row.endswith(" commit")]
+        if not commits or self._are_whole(commits):
+            return 0
+        broken = [commit for commit in commits if not self._are_whole([commit])]
+        for commit in broken:
+            (self.folder / "objects" / commit[:2] / commit[2:]).unlink()
+        return len(broken)
+
+    def _are_whole(self, commits: list[str]) -> bool:
+        """Return whether everything is here that these commits need beside what refs name."""
+        named = "".join(f"{commit}\n" for commit in commits).encode()
+        try:
+            self.git.run("rev-list", "--objects", "--quiet", "--stdin", "--not", "--all", stdin=named)
+        except GitError:
+            return False
+        return True
 
     def ref(self, name: str) -> str | None:
         """Return the object that a ref points to."""

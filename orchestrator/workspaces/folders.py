@@ -1,8 +1,9 @@
 """Build a folder aside and rename it into place; remove one whatever its permissions are."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
+
+from orchestrator.formats.disk.trees import remove_tree
 
 
 def build_aside(place: Path, fill: Callable[[Path], None]) -> None:
@@ -23,12 +24,4 @@ def erase(folder: Path) -> None:
             doomed.unlink()
         elif doomed.exists():
             doomed.rename(gone)
-            _unlock(gone)
-            shutil.rmtree(gone)
-
-
-def _unlock(folder: Path) -> None:
-    folder.chmod(0o700)
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            _unlock(entry)
+            remove_tree(gone)

@@ -30,22 +30,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.task.checkpoint import SavedWork
-from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import JsonObject
 from orchestrator.redaction.display import escape_text
-from orchestrator.workspaces.clone import FETCH, Clone, WorkspaceError, branch_names, clone_folder_name, identity
+from orchestrator.storage.removal.trash import Trash
+from orchestrator.workspaces.clone import Clone, WorkspaceError, branch_names, clone_folder_name, identity
+from orchestrator.workspaces.delivery.user_branches import DeliveredBranch, put_branch, put_tag
 from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.folders import build_aside, erase
-from orchestrator.workspaces.git import Git, GitError
+from orchestrator.workspaces.git import Git
 from orchestrator.workspaces.repository import open_repository
 from orchestrator.workspaces.worktree import Worktree, items
 
 MAX_DIRTY_NAMES = 50
 MAX_COMMITS = 200
 _PLAIN_NAME = re.compile(r"^[A-Za-z0-9](?:\.?[A-Za-z0-9_-]){0,120}$")
-
-
-class DeliveryError(OrchestratorError):
-    """The finished branch cannot be delivered to the user's repository; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,21 +87,14 @@ class BranchFacts:
     changed: DiffStat
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveredBranch:
-    """The branch in the user's repository; `already` if it pointed to this commit before."""
-
-    branch: str
-    commit: str
-    already: bool
-
-
 class Workspace:
     """The repositories of all tasks below one data folder; every method blocks and may be repeated."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data = data_dir.absolute()
-        self._preparing = threading.Lock()
+        self._trash = Trash(self._data)
+        self.preparing = threading.Lock()
+        """Held while a clone is made, or removed."""
         self._locks: dict[str, threading.Lock] = {}
 
     def worktree(self, task_id: str) -> Path:
@@ -128,7 +119,7 @@ class Workspace:
         worktree is created again from the last commit seen there. Raises RepositoryError, WorkspaceError and GitError.
         """
         worktree = self.worktree(task_id)
-        with self._preparing:
+        with self.preparing:
             clone = self._clone_with(base_commit, task_id, repo)
             name = clone.reserved(task_id)
             if name is None:
@@ -258,33 +249,11 @@ class Workspace:
     def deliver(self, task_id: str, repo: Path, branch: str, commit: str) -> DeliveredBranch:
         """Deliver `commit` to the user's repository as the branch `branch`; nothing else there is changed.
 
-        An existing branch is only moved forward from where this task put it, and never while it is checked out. Raises
-        DeliveryError if it points elsewhere, and RepositoryError.
+        An existing branch is only moved forward from where this task put it, and never while it is checked out. What
+        the task delivered before its data folder was restored from a backup, and did again since, is kept as
+        `<branch>-before-restore-<commit>`. Raises DeliveryError if it points elsewhere, and RepositoryError.
         """
-        clone = self.clone_of(task_id)
-        user, _ = open_repository(repo)
-        ref, brought = f"refs/heads/{branch}", f"refs/orchestrator/{task_id}/delivered"
-        there = user.ask("rev-parse", "--verify", "--quiet", ref)
-        if there == commit:
-            return DeliveredBranch(branch=branch, commit=commit, already=True)
-        if there is not None:
-            is_ours = clone.ref(brought) == there
-            is_forward = is_ours and clone.git.ask("merge-base", "--is-ancestor", there, commit) is not None
-            if not is_forward or user.ask("symbolic-ref", "--quiet", "HEAD") == ref:
-                raise DeliveryError(
-                    f"{escape_text(str(repo))} has a branch {branch} already, at {there}; rename it there"
-                    f" (`git branch -m {branch} {branch}-old`) and retry: the work itself is safe at {commit}"
-                )
-        try:
-            user.run(*FETCH, str(clone.folder), commit, timeout=1800.0)
-            user.run("update-ref", "-m", f"orchestrator: {task_id}", ref, commit, there or "0" * len(commit))
-            clone.git.run("update-ref", brought, commit)
-        except GitError as error:
-            raise DeliveryError(
-                f"branch {branch} could not be created in {escape_text(str(repo))}: {error}; correct that and retry: "
-                f"the work itself is safe at {commit} in {escape_text(str(clone.folder))}"
-            ) from error
-        return DeliveredBranch(branch=branch, commit=commit, already=False)
+        return put_branch(task_id, self.clone_of(task_id), repo, branch, commit)
 
     def subjects(self, task_id: str, base_commit: str, commit: str) -> list[str]:
         """Return the subjects of the commits since the base, oldest first, at most 200."""
@@ -302,13 +271,7 @@ class Workspace:
 
         Raises DeliveryError if it points to another commit.
         """
-        user, _ = open_repository(repo)
-        ref = f"refs/tags/{tag}"
-        there = user.ask("rev-parse", "--verify", "--quiet", ref)
-        if there not in {None, commit}:
-            raise DeliveryError(f"{escape_text(str(repo))} has a tag {tag} already, at {there}; choose another version")
-        if there is None:
-            user.run("update-ref", "-m", "orchestrator: release", ref, commit, "0" * len(commit))
+        put_tag(repo, tag, commit)
 
     def restore(self, task_id: str, repo: Path, branch: str, commit: str) -> DeliveredBranch:
         """Deliver any commit that was seen, under a branch name that a person may have chosen. Raises as `deliver`
@@ -322,12 +285,14 @@ class Workspace:
             raise WorkspaceError(f"{escape_text(branch)!r} is not a valid branch name; give another one")
         return self.deliver(task_id, repo, branch, commit)
 
-    def remove(self, task_id: str) -> None:
-        """Remove the task's worktree and checkouts; its commits stay in the clone."""
+    def remove(self, task_id: str, record: JsonObject | None = None) -> None:
+        """Move the task's worktree and checkouts into the trash; its commits stay in the clone.
+
+        A `record` says why, for the log of removals.
+        """
         with self._looking_at(task_id):
             self._index(task_id).unlink(missing_ok=True)
-            erase(self._data / "checkouts" / _plain(task_id))
-            erase(self.worktree(task_id))
+            self._trash.discard([self.worktree(task_id), self._data / "checkouts" / _plain(task_id)], record)
 
     def _clone_with(self, base_commit: str, task_id: str, repo: Path) -> Clone:
         """Return the task's clone with the commit to begin from, fetched from the user's repository if

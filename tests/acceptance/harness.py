@@ -157,16 +157,22 @@ class DaemonHarness:
             self.daemon.kill()
             self.daemon.wait()
 
+    def stop_all(self) -> None:
+        """End the daemon and every process of its runs with SIGKILL, as a power cut does."""
+        self._sweep()
+
     def stop(self) -> int:
         """Tell the daemon to end with SIGTERM; its exit code."""
         assert self.daemon is not None
         self.daemon.terminate()
         return self.daemon.wait(PATIENCE)
 
-    def cli(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    def cli(
+        self, *arguments: str, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> "subprocess.CompletedProcess[str]":
         """What a command of `orchestrator` printed and how it ended."""
-        arguments = (*self._options(), *arguments)
-        return fork_server.run(*arguments, stdin=stdin, cwd=SOURCES, env=self._environment(), timeout=PATIENCE)
+        arguments, env = (*self._options(), *arguments), {**self._environment(), **(environment or {})}
+        return fork_server.run(*arguments, stdin=stdin, cwd=SOURCES, env=env, timeout=PATIENCE)
 
     def begin(
         self, *arguments: str, out: Stream, err: Stream = subprocess.DEVNULL, stdin: Stream = subprocess.DEVNULL

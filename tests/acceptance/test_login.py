@@ -23,6 +23,9 @@ def test_one_refusal_of_the_account_stops_all_tasks_until_a_person_resumes_them(
         assert harness.client.task(second).status is TaskStatus.PENDING
         status = harness.client.status()
         assert (status.health, "OAuth session expired" in (status.trouble or "")) == ("account", True)
+        said = harness.cli("submit", "Another", "--repo", str(harness.repo))
+        assert (said.returncode, "it waits, because no agent can work: " in said.stderr) == (0, True), said.stderr
+        assert harness.client.request(said.stdout.strip(), "cancel").status is TaskStatus.CANCELLED
         assert harness.cli("resume", "--all").returncode == 0
         assert harness.wait_for_end(first).failures.total == 0
         harness.wait_until(second, lambda now: now.paused and now.run is None)

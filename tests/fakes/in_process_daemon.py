@@ -16,6 +16,7 @@ from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
 from orchestrator.core.task.user_requests import RequestDraft
+from orchestrator.daemon.notifications.build import build_notifications
 from orchestrator.daemon.service import ServiceParts, build_service
 from orchestrator.daemon.task_factory import Submission, TaskFactory
 from orchestrator.integrations.http import Patience
@@ -91,8 +92,10 @@ class InProcessDaemon:
                 trackers=Trackers(self.accounts, Patience(pause=0.01, tries=2)),
                 factory=self._factory(),
                 with_forge=lambda task: task,
+                login_of=lambda _: None,
                 usage_of=lambda _: None,
                 isolation=lambda: "bubblewrap",
+                notifications=build_notifications(lambda: self.settings, self.store, self.redact, clock.now),
                 redact=self.redact,
                 clock=clock.now,
             )

@@ -193,6 +193,9 @@ async def test_logs_show_the_output_of_agents_one_after_the_other(orchestrator: 
     assert (one.code, one.out) == (0, "I am 1\\x1b[2J\n")
     followed = await orchestrator("logs", task, "--agent", "2", "-f")
     assert followed.out == "I am 2\\x1b[2J\n"
+    tail = await orchestrator("logs", task, "--agent", "2", "-n", "1")
+    assert tail.out == "I am 2\\x1b[2J\n"
+    assert (await orchestrator("logs", task, "--agent", "2", "-n", "0")).out == ""
     raw = await orchestrator("logs", task, "--agent", "1", "--raw")
     assert json.loads(raw.out)["type"] == "assistant"
     assert "no agent 3; it has 1, 2" in only_error(await orchestrator("logs", task, "--agent", "3"), 4)
@@ -320,7 +323,9 @@ async def test_a_usage_window_whose_reset_has_passed_is_not_shown_as_used_up(
     assert ["used up" in line for line in shown if line.startswith(("five_hour", "seven_day"))] == [False, True]
 
 
-async def test_an_interrupted_follow_command_prints_nothing_more(orchestrator: Shell, daemon: InProcessDaemon) -> None:
+async def test_an_interrupted_follow_command_says_what_goes_on_and_how_to_end_it(
+    orchestrator: Shell, daemon: InProcessDaemon
+) -> None:
     task = (await orchestrator("submit", "text")).out.strip()
     folder = daemon.store.files.path_of(task) / "agents/1"
     folder.mkdir(parents=True)
@@ -330,7 +335,10 @@ async def test_an_interrupted_follow_command_prints_nothing_more(orchestrator: S
     assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b"hello\n"
     process.send_signal(signal.SIGINT)
     _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
-    assert (process.returncode, err) == (130, b"")
+    assert process.returncode == 130
+    assert err.decode().splitlines() == [
+        f"the task goes on; look at it: orchestrator show {task}    end it: orchestrator cancel {task}"
+    ]
 
 
 async def test_a_closed_output_pipe_is_not_an_error(orchestrator: Shell, daemon: InProcessDaemon) -> None:

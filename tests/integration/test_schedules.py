@@ -93,7 +93,7 @@ async def test_a_daemon_that_is_killed_while_it_submits_does_so_once(desk: Desk,
     ScheduleStore(desk.daemon.settings.data_dir).save(pending)
     if moment != "before it is submitted":
         work = added.work.submission()
-        task = await desk.daemon.service.submissions.submit(work, (), "schedule nightly", added.key(TONIGHT))
+        task = await desk.daemon.service.submissions.submit(work, (), "schedule nightly", made_by=added.key(TONIGHT))
         if moment == "after it has ended":
             await desk.daemon.service.tasks.cancel(task.id, "ada")
             await desk.daemon.inbox.settled()

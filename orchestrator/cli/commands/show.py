@@ -23,7 +23,9 @@ from orchestrator.cli.output import (
     status_text,
     table,
 )
+from orchestrator.cli.parsing.options import Format
 from orchestrator.cli.request_output import render_request
+from orchestrator.cli.terminal import PIPE_WIDTH
 from orchestrator.core.task.checks import REPORT_FILE, Verdict, first_try
 from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.task import TaskStatus
@@ -240,6 +242,8 @@ def why(context: typer.Context, task: TaskName, json: Json = False) -> None:
 
 
 HEADINGS = ("ID", "STATUS", "STAGE", "DONE", "AGE", "TITLE")
+WIDE = ("TICKET", "PIPELINE", "PRIORITY", "CHANGED", "PART OF", "REPOSITORY")
+"""Columns that `-o wide` adds."""
 
 
 def tasks(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -248,8 +252,12 @@ def tasks(  # noqa: PLR0913, PLR0917 - one parameter for each option
     repo: Annotated[Path | None, typer.Option(help="Only tasks of this repository.")] = None,
     pipeline: Annotated[str | None, typer.Option(help="Only tasks of this pipeline.")] = None,
     search: Annotated[str, typer.Option(help="Only tasks whose title, ticket or id has all of these words.")] = "",
-    limit: Annotated[int, typer.Option(help="How many to list, newest first.", min=1, max=1000)] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="How many, newest first.", min=1, max=1000)] = 50,
     all: Annotated[bool, typer.Option("--all", "-a", help="All tasks, including archived ones.")] = False,  # noqa: A002
+    output: Annotated[
+        Format, typer.Option("--output", "-o", metavar="FORMAT", help="text, json, wide (more columns) or name (ids).")
+    ] = Format.TEXT,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only ids, one on each line.")] = False,
     json: Json = False,
 ) -> None:
     """List tasks, newest first; by default the last fifty that are not archived."""
@@ -263,13 +271,20 @@ def tasks(  # noqa: PLR0913, PLR0917 - one parameter for each option
     )
     with context_of(context).client() as client:
         page = client.tasks(wanted, every=all)
-    if json:
+    if json or output is Format.JSON:
         print_json(page)
         return
     for problem in page.unreadable:
         note(f"unreadable: {problem}")
-    if page.tasks:
-        console().print(table(HEADINGS, [_row(task) for task in page.tasks]))
+    if quiet or output is Format.NAME:
+        for task in page.tasks:
+            typer.echo(task.id)
+    elif page.tasks:
+        if output is Format.WIDE:
+            wide = table((*HEADINGS, *WIDE), [(*_row(task), *_wide(task)) for task in page.tasks], PIPE_WIDTH)
+            console().print(wide, width=PIPE_WIDTH, crop=False)
+        else:
+            console().print(table(HEADINGS, [_row(task) for task in page.tasks]))
     else:
         note("no tasks; submit one with `orchestrator submit`")
     if page.next_cursor:
@@ -289,4 +304,15 @@ def _row(task: TaskLine) -> tuple[Text | str, ...]:
         "" if task.progress is None else f"{task.progress}%",
         ago(task.created_at),
         task.title,
+    )
+
+
+def _wide(task: TaskLine) -> tuple[Text | str, ...]:
+    return (
+        task.ticket,
+        task.pipeline,
+        task.priority or "",
+        f"{ago(task.updated_at)} ago",
+        task.parent or "",
+        task.repo,
     )

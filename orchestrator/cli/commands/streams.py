@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Annotated
 
@@ -10,8 +11,19 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.cli.context import Json, TaskName, UsageError, context_of, has_stopped, retry_while_down
+from orchestrator.cli.context import (
+    Json,
+    TaskName,
+    UsageError,
+    complete_task,
+    context_of,
+    has_stopped,
+    retry_while_down,
+)
 from orchestrator.cli.output import console, line, local, note, plain, print_json
+from orchestrator.cli.tasks.reading import Place, last_entries, place_at
+from orchestrator.cli.times import parse_past, past_time
+from orchestrator.clock import now as present
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
 from orchestrator.server.schemas.events import EventView, GapView, StreamFilter
 from orchestrator.server.schemas.records import TranscriptEntry, TranscriptPage
@@ -22,23 +34,23 @@ SHOWN_AT_FIRST = 50
 
 def _begin(text: str) -> StreamFilter:
     """Return where to begin: after an event, so many events before the end, or at a time."""
+    if text.removeprefix("-").isdecimal():
+        return StreamFilter(from_=int(text))
     try:
-        if text.removeprefix("-").isdecimal():
-            return StreamFilter(from_=int(text))
-        if len(text) == len("HH:MM"):
-            now = datetime.now().astimezone()
-            clock = datetime.strptime(text, "%H:%M")  # noqa: DTZ007 - only its hour and minute are taken
-            at = now.replace(hour=clock.hour, minute=clock.minute, second=0, microsecond=0)
-            return StreamFilter(since=at if at <= now else (at - timedelta(days=1)))
-        return StreamFilter(since=datetime.fromisoformat(text).astimezone())
-    except (ValueError, OverflowError):
-        said = f"{text!r} is neither the number of an event nor a time; write 41, -20, 22:30 or 2026-05-28T22:30"
+        return StreamFilter(since=parse_past(text, present()))
+    except ValueError:
+        said = f"{text!r} is neither the number of an event nor a time; write 41, -20, 22:30, 1h or yesterday"
         raise typer.BadParameter(said) from None
 
 
-def events(
+def events(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
-    task: Annotated[str, typer.Argument(metavar="[TASK]", help="Only events of this task.", show_default=False)] = "",
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="[TASK]", help="Only events of this task.", show_default=False, autocompletion=complete_task
+        ),
+    ] = "",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep following new events.")] = False,
     since: Annotated[
         StreamFilter | None,
@@ -46,10 +58,14 @@ def events(
             metavar="N|TIME", parser=_begin, help="After this event, or from this time; default: the last 50."
         ),
     ] = None,
+    tail: Annotated[int | None, typer.Option("--tail", "-n", metavar="N", help="The last N events.", min=1)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line and nothing else.")] = False,
 ) -> None:
     """List what happened to all tasks, or to one, oldest first. --json shows the numbers that --since takes."""
-    wanted = (since or StreamFilter(from_=-SHOWN_AT_FIRST)).model_copy(update={"follow": follow})
+    if since is not None and tail is not None:
+        raise UsageError("give --since or --tail, not both")
+    count = -SHOWN_AT_FIRST if tail is None else -tail
+    wanted = (since or StreamFilter(from_=count)).model_copy(update={"follow": follow})
     with context_of(context).client() as client:
         screen = console()
         for one in follow_events(client, wanted, task):
@@ -109,6 +125,13 @@ def logs(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
     task: TaskName,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until the task ends.")] = False,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", metavar="N", help="Only the last N entries.", min=0)
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option(metavar="TIME", parser=past_time, help="Since then, of every agent: 1h, 22:30, yesterday."),
+    ] = None,
     agent: Annotated[
         int | None, typer.Option(metavar="N", help="The number of the agent; default: the last one.", min=1)
     ] = None,
@@ -118,37 +141,80 @@ def logs(  # noqa: PLR0913, PLR0917 - one parameter for each option
     """Print what an agent said and did. With -f and without --agent, each next agent is followed too."""
     if follow and json:
         raise UsageError("--json prints one document, and -f never ends; use --raw -f for a stream of lines")
+    if since is not None and agent is not None:
+        raise UsageError("give --since, which reads every agent that has worked since, or --agent")
     with context_of(context).client() as client:
         task_id = client.task(task).id
-        pages = _followed(client, task_id, agent, raw) if follow else _read(client, task_id, agent, raw)
+        reader = _Reader(client=client, task=task_id, agent=agent, raw=raw)
+        pages = reader.pages(place_at(client, task_id, since) if since else None, tail, follow=follow)
         if json:
             _print_document(pages)
             return
-        screen, told = console(), 0
-        for page in pages:
-            if page.attempt != told and not raw:
-                note(f"── agent {page.attempt} ──")
-                told = page.attempt
-            for entry in page.entries:
-                _print(screen, entry)
+        try:
+            _print_pages(pages, raw=raw)
+        except KeyboardInterrupt:
+            note(f"the task goes on; look at it: orchestrator show {task_id}    end it: orchestrator cancel {task_id}")
+            raise
 
 
-def _read(client: Client, task: str, agent: int | None, raw: bool) -> Iterator[TranscriptPage]:
-    """Yield everything that an agent has said until now, page by page."""
-    attempt, offset = agent or client.task(task).agent.attempt, -1
-    if not attempt:
-        note("no agent has worked on it yet; `orchestrator why` shows what it waits for")
-        return
-    page = client.transcript(task, attempt, raw=raw)
-    while page.next_offset != offset:
-        yield page
-        offset = page.next_offset
-        page = client.transcript(task, attempt, offset, raw=raw)
+def _print_pages(pages: Iterator[TranscriptPage], *, raw: bool) -> None:
+    screen, told = console(), 0
+    for page in pages:
+        if page.attempt != told and not raw:
+            note(f"── agent {page.attempt} ──")
+            told = page.attempt
+        for entry in page.entries:
+            _print(screen, entry)
 
 
-def _followed(client: Client, task: str, agent: int | None, raw: bool) -> Iterator[TranscriptPage]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    """Reads what the agents of a task say; without `agent`, the last one, or those since a place."""
+
+    client: Client
+    task: str
+    agent: int | None
+    raw: bool
+
+    def pages(self, place: Place | None, tail: int | None, *, follow: bool) -> Iterator[TranscriptPage]:
+        """Yield what was said from a place on, or its last entries, and go on as agents say more."""
+        latest = self.client.task(self.task).agent.attempt
+        attempt = place.attempt if place else self.agent or latest
+        if follow and tail is None:
+            yield from _followed(self.client, self.task, self.agent, self.raw, place or Place(max(1, attempt), 0))
+            return
+        if not (self.agent or latest):
+            note("no agent has worked on it yet; `orchestrator why` shows what it waits for")
+            if not follow:
+                return
+        begin = place or Place(max(1, attempt), 0)
+        read: list[Place] = [begin]
+        pages = self._until_now(begin, self.agent or latest, read)
+        yield from pages if tail is None else last_entries(pages, tail)
+        if follow:
+            yield from _followed(self.client, self.task, self.agent, self.raw, read[-1])
+
+    def _until_now(self, place: Place, latest: int, read: list[Place]) -> Iterator[TranscriptPage]:
+        """Yield everything that agents have said until now, page by page; the last of `read` says how far that is."""
+        for attempt in range(place.attempt, latest + 1):
+            offset = place.offset if attempt == place.attempt else 0
+            while page := self._page(attempt, offset, is_only=self.agent is not None or latest == place.attempt):
+                read.append(Place(attempt, page.next_offset))
+                if page.next_offset == offset:
+                    break
+                yield page
+                offset = page.next_offset
+
+    def _page(self, attempt: int, offset: int, *, is_only: bool) -> TranscriptPage | None:
+        """Return the next page; None for one of several agents that has left nothing."""
+        if is_only:
+            return self.client.transcript(self.task, attempt, offset, raw=self.raw)
+        return _page(self.client, self.task, attempt, offset, self.raw)
+
+
+def _followed(client: Client, task: str, agent: int | None, raw: bool, begin: Place) -> Iterator[TranscriptPage]:
     """Yield what agents say as they say it: one agent to its end, or each in turn until the task ends."""
-    attempt, offset = agent or max(1, client.task(task).agent.attempt), 0
+    attempt, offset = begin
     while True:
         seen = retry_while_down(partial(client.task, task))
         page = retry_while_down(partial(_page, client, task, attempt, offset, raw))

@@ -17,6 +17,7 @@ from orchestrator.cli.intake.batch import BATCH, read_batch
 from orchestrator.cli.output import console, note, plain, print_json, status_text
 from orchestrator.cli.parsing.standard_input import is_piped
 from orchestrator.cli.request_output import how
+from orchestrator.cli.tasks.sources import repository_of
 from orchestrator.cli.times import future_time
 from orchestrator.core.task.task import Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
@@ -112,7 +113,9 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     text: TicketText = None,
     file: Annotated[Path | None, typer.Option("--file", "-F", help="Read the text from a file.")] = None,
     title: Annotated[str, typer.Option("--title", "-t", help="The title; default: the first line of the text.")] = "",
-    repo: Annotated[Path, typer.Option("--repo", "-C", help="The git repository; default: the current one.")] = Path(),
+    repo: Annotated[
+        str, typer.Option("--repo", "-C", metavar="PATH|URL", help="The git repository; default: the current one.")
+    ] = ".",
     pipeline: Pipeline = None,
     mode: Mode = None,
     type_: Type = None,
@@ -146,7 +149,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     given = {
         **read_batch(issues, skip_plan=skip_plan, skip_execute=skip_execute),
         "text": ticket_text(text, file) if task is None or text or file else None,
-        "repo": repo.expanduser().absolute(),
+        "repo": repository_of(context, repo),
         "title": title,
         "pipeline": _of_mode(pipeline, mode),
         "type": type_,
@@ -221,10 +224,12 @@ def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait:
         if task.ticket.preflight and task.ticket.preflight.env_unset:
             unset = ", ".join(task.ticket.preflight.env_unset)
             note(f"MCP servers of its agents may not start: {unset} not set; add them to pass_env or env in [agent]")
+        if task.status is not TaskStatus.DRAFT and (trouble := client.status().trouble):
+            note(f"it waits, because no agent can work: {trouble}")
         if task.paused and not json:
             note("it is paused, because all tasks are paused: orchestrator resume --all")
         if wait:
-            task = _followed(client, task, quiet=json)
+            task = _awaited(client, task, quiet=json)
     if json:
         print_json(task)
     elif task.status is TaskStatus.DRAFT:
@@ -254,6 +259,15 @@ def ticket_text(text: str | None, file: Path | None) -> str:
 def _decoded(content: bytes) -> str:
     """Return the text, with surrogates for bytes that are not UTF-8."""
     return content.decode("utf-8", "surrogateescape")
+
+
+def _awaited(client: Client, task: TaskView, *, quiet: bool) -> TaskView:
+    """Return the task when it has stopped; say on Ctrl-C that it goes on."""
+    try:
+        return _followed(client, task, quiet=quiet)
+    except KeyboardInterrupt:
+        note(f"{task.id} goes on; follow it: orchestrator logs {task.id} -f    end it: orchestrator cancel {task.id}")
+        raise
 
 
 def _followed(client: Client, task: TaskView, *, quiet: bool) -> TaskView:

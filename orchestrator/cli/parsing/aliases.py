@@ -54,7 +54,7 @@ ANSWERS = {
     "do": "`orchestrator submit TEXT` gives it work",
     "init": "nothing has to be initialised: `orchestrator doctor` says what is missing, `orchestrator submit TEXT` in "
     "a git repository gives it work, `orchestrator state init` makes a state.json without a daemon",
-    "clone": "`orchestrator submit TEXT --repo PATH` works in a clone of its own",
+    "clone": "`orchestrator submit TEXT --repo URL` clones a repository and works there",
     "diff": "`orchestrator show TASK` names the branch, and the command for the changes while they are under review; "
     "`orchestrator open` shows them in a browser",
     "exec": "nobody works beside an agent: `orchestrator logs TASK -f` shows what it does, "
@@ -97,11 +97,16 @@ _WITH_VALUE = frozenset({"--data-dir", "--config", "--socket", "--output", "-o"}
 
 
 def expand(arguments: Sequence[str], commands: Container[str], pages: Container[str] = ()) -> list[str]:
-    """Return the arguments with the command that is meant. Raises UsageError for a word that needs a choice."""
+    """Return the arguments with the command that is meant, without one those that show the help.
+
+    Raises UsageError for a word that needs a choice.
+    """
     at = _command_at(arguments)
     if at is None:
-        return [*arguments]
+        return [*arguments, "--help"]
     before, word, after = arguments[:at], arguments[at], arguments[at + 1 :]
+    if word == "status" and _command_at(after) is not None:
+        return [*before, "show", *after]
     if word == "help" and after and after[0] not in pages:
         topic = expand(after, commands)
         return [*before, *topic, "--help"] if topic[0] in commands else [*arguments]

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 
@@ -23,9 +24,24 @@ class NoticeKind(StrEnum):
     REMINDER = "reminder"
 
 
+class MachineNoticeKind(StrEnum):
+    """What a notice is about that belongs to no decision of a task: the channels themselves, and the whole night."""
+
+    ESCALATION = "escalation"
+    CHANNEL_FAILED = "channel_failed"
+    CHANNEL_RECOVERED = "channel_recovered"
+    SERVICE = "service"
+    DIGEST = "digest"
+    MORNING_REPORT = "morning_report"
+    TEST = "test"
+
+
+NOTICE_KINDS = (*NoticeKind, *MachineNoticeKind)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A notice that is sent once; the same notice always has the same `key`. `text` may be sent as it is.
+    """A notice of a task that is sent once; the same notice always has the same `key`. `text` may be sent as it is.
 
     Raises ValueError for a key that is no file name: up to 200 letters, digits, dots, colons, dashes and underscores.
     """
@@ -36,5 +52,16 @@ class Notice:
     at: datetime
 
     def __post_init__(self) -> None:
-        if not _KEY.fullmatch(self.key):
-            raise ValueError(f"{self.key!r} cannot be the key of a notice")
+        check_key(self.key)
+
+
+def key_of_task(task_id: str, key: str) -> str:
+    """Return the key of a task's notice among those of all tasks."""
+    whole = f"{task_id}:{key}"
+    return whole if _KEY.fullmatch(whole) else f"notice:{sha256(whole.encode('utf-8', 'replace')).hexdigest()}"
+
+
+def check_key(key: str) -> None:
+    """Raise ValueError for a key that is no file name."""
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"{key!r} cannot be the key of a notice")

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from orchestrator.core.retention.policy import Kind, Limits, Policy
+from orchestrator.core.retention.words import age_in_words, size_in_words
 
 
 class Action(StrEnum):
@@ -97,20 +98,15 @@ def tasks_to_archive(ended: Iterable[Item], policy: Policy, now: datetime) -> tu
     if age is None:
         return ()
     due = (one for one in _oldest_first(ended) if not one.protection and now - one.since > age)
-    return tuple(Removal(item=one, rule=f"ended more than {in_words(age)} ago", action=Action.ARCHIVE) for one in due)
+    return tuple(
+        Removal(item=one, rule=f"ended more than {age_in_words(age)} ago", action=Action.ARCHIVE) for one in due
+    )
 
 
 def due_at(item: Item, policy: Policy) -> datetime | None:
     """Return when the age of an item makes it due; None if no age does, or it is protected."""
     age = policy.of(item.kind).age
     return None if age is None or item.protection else item.since + max(age, policy.least_age)
-
-
-def in_words(age: timedelta) -> str:
-    """Return an age in days or hours."""
-    days = age / timedelta(days=1)
-    amount, unit = (days, "day") if days >= 1 or not days else (days * 24, "hour")
-    return f"{amount:g} {unit}{'' if amount == 1 else 's'}"
 
 
 def _due(items: Iterable[Item], limits: Limits, least_age: timedelta, now: datetime) -> list[tuple[Item, str]]:
@@ -129,11 +125,11 @@ def _broken(item: Item, limits: Limits, reached: tuple[int, int], now: datetime)
     """Return the limit that an item exceeds; empty if none. `reached` are number and bytes up to and with it."""
     number, size = reached
     if limits.age is not None and now - item.since > limits.age:
-        return f"older than {in_words(limits.age)}"
+        return f"older than {age_in_words(limits.age)}"
     if limits.count is not None and number > limits.count:
         return f"more than {limits.count} of them"
     if limits.size is not None and size > limits.size:
-        return f"more than {limits.size} bytes of them"
+        return f"more than {size_in_words(limits.size)} of them"
     return ""
 
 
@@ -142,7 +138,7 @@ def _to_compress(items: Iterable[Item], policy: Policy, now: datetime) -> list[R
     if after is None:
         return []
     due = (one for one in _oldest_first(items) if one.plain_size and now - one.since > after)
-    rule = f"ended more than {in_words(after)} ago"
+    rule = f"ended more than {age_in_words(after)} ago"
     return [Removal(item=one, rule=rule, action=Action.COMPRESS) for one in due]
 
 

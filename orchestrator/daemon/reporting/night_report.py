@@ -23,6 +23,9 @@ USUAL_SPAN = timedelta(hours=24)
 MOST_TASKS, MOST_INCIDENTS, MOST_SHARES = 200, 200, 50
 """How many tasks, incidents and shares of the spending each list names; the rest is counted."""
 
+NoteSource = Callable[[datetime, datetime], Awaitable[Sequence[str]]]
+"""Returns what else to note of a time, such as work that did not come in."""
+
 ENDS = (TaskStatus.FAILED, TaskStatus.BLOCKED, TaskStatus.CANCELLED)
 
 
@@ -112,7 +115,7 @@ class NightReportService:
     settings: Callable[[], Settings]
     started_at: datetime
     clock: Callable[[], datetime]
-    also_noted: Callable[[datetime, datetime], Awaitable[Sequence[str]]]
+    note_sources: Sequence[NoteSource]
 
     async def report(self, since: datetime | None, until: datetime | None) -> NightReport:
         """Return the report of a span; without times that of the last 24 hours."""
@@ -122,7 +125,8 @@ class NightReportService:
         waiting, machine = self.attention.list(), await self._machine()
         compose = partial(compose_report, (begin, end, now), waiting, machine)
         report = await self.histories.compose(stamp(begin), compose)
-        return replace(report, notes=(*report.notes, *await self.also_noted(begin, end)))
+        noted = [note for source in self.note_sources for note in await source(begin, end)]
+        return replace(report, notes=(*report.notes, *noted))
 
     async def _machine(self) -> MachineFacts:
         settings, limits = self.settings(), self.limits.report()

@@ -1,8 +1,7 @@
 """What an operator reads about the whole: the services of reports, of metrics, and of how the daemon is set up."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from orchestrator.daemon.inspection.attention import AttentionService
 from orchestrator.daemon.inspection.audit import AuditService
@@ -12,7 +11,7 @@ from orchestrator.daemon.inspection.settings import SettingsService
 from orchestrator.daemon.intake.intake import IntakeService
 from orchestrator.daemon.reporting.histories import Histories
 from orchestrator.daemon.reporting.metrics import MetricsService
-from orchestrator.daemon.reporting.night_report import NightReportService
+from orchestrator.daemon.reporting.night_report import NightReportService, NoteSource
 from orchestrator.daemon.reporting.statistics import StatisticsService
 from orchestrator.daemon.services.limits import LimitService
 from orchestrator.daemon.services.status import StatusService
@@ -44,7 +43,7 @@ class OversightParts:
     attention: AttentionService
     intake: IntakeService
     redact: Callable[[str], str]
-    also_noted: Callable[[datetime, datetime], Awaitable[Sequence[str]]]
+    note_sources: Sequence[NoteSource]
 
 
 def build_oversight(parts: OversightParts) -> Oversight:
@@ -66,7 +65,7 @@ def build_oversight(parts: OversightParts) -> Oversight:
             settings=settings,
             started_at=parts.status.started_at,
             clock=clock,
-            also_noted=parts.also_noted,
+            note_sources=parts.note_sources,
         ),
         settings=SettingsService(settings=settings),
         statistics=StatisticsService(histories=histories, clock=clock),

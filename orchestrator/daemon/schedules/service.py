@@ -221,7 +221,7 @@ class ScheduleService:
     async def _submitted(self, schedule: TaskSchedule, due: datetime, by: str) -> Task:
         """Return the task that is submitted for a time; it begins when those before it have ended."""
         before = [task.id for task in self._live(schedule)]
-        return await self.submissions.submit(schedule.work.submission(), before, by, schedule.key(due))
+        return await self.submissions.submit(schedule.work.submission(), before, by, made_by=schedule.key(due))
 
     async def _made_before(self, schedule: TaskSchedule, pending: PendingRun) -> str | None:
         """Return the task that was made for a time before a crash, or before an error that left that open."""

@@ -67,8 +67,8 @@ class SubmissionService:
         submission: Submission,
         after: Sequence[str],
         by: str,
-        made_by: str | None = None,
         *,
+        made_by: str | None = None,
         on_created: Callable[[str], None] | None = None,
     ) -> Task:
         """Create a task and return it; `after` names tasks that must complete first.

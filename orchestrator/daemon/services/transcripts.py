@@ -10,9 +10,10 @@ from orchestrator.agents.claude import Parser
 from orchestrator.core.events import agent_events
 from orchestrator.daemon.services.errors import NoSuchFile
 from orchestrator.daemon.services.task_index import TaskIndex
-from orchestrator.processes.output import end_of, read_lines_from
+from orchestrator.formats.files import parsed
+from orchestrator.processes.output import end_of, output_files, read_lines_from
 from orchestrator.processes.run_state import has_begun, is_alive
-from orchestrator.storage.task_files import AGENTS, TaskFiles
+from orchestrator.storage.task_files import AGENTS, REMOVED, TaskFiles
 
 PAGE = 1024 * 1024
 """Bytes of output that one page covers; a longer line is left out."""
@@ -76,7 +77,16 @@ class TranscriptService:
         if attempt < 1 or not folder.is_dir():
             known = ", ".join(map(str, await asyncio.to_thread(self.files.attempts, task.id)))
             raise NoSuchFile(f"{task.id} has no agent {attempt}; it has {known or 'had none yet'}")
+        if removed := await asyncio.to_thread(self._removed, task.id, attempt, folder):
+            raise NoSuchFile(removed)
         return folder
+
+    def _removed(self, task_id: str, attempt: int, folder: Path) -> str:
+        """Return that and why the transcript of an agent was removed; empty if it is there."""
+        word = parsed(self.files.read(task_id, f"{AGENTS}/{attempt}/{REMOVED}"))
+        if word is None or output_files(folder):
+            return ""
+        return f"the transcript of agent {attempt} was removed at {word.get('at')}: {word.get('rule')}"
 
 
 def rendered(event: agent_events.AgentEvent) -> KindAndText | None:  # noqa: C901, PLR0912 - one line per event

@@ -57,7 +57,7 @@ def push(clone: Clone, address: str, commit: str, ref: str, login: Credentials |
 
     Git itself refuses a ref that is not behind the commit, because nothing is ever forced.
     """
-    git = replace(clone.git, network=True, overrides=_access(address, login))
+    git = replace(clone.git, network=True, overrides=access_to(address, login))
     try:
         git.run("push", "--quiet", "--no-verify", address, f"{commit}:{ref}", timeout=PUSH_TIMEOUT)
     except GitError as error:
@@ -74,7 +74,7 @@ def push(clone: Clone, address: str, commit: str, ref: str, login: Credentials |
 
 def remote_commit(git: Git, address: str, ref: str, login: Credentials | None) -> str | None:
     """Return the commit of a ref on the remote; None if it has none. Raises as `push`."""
-    asking = replace(git, network=True, overrides=_access(address, login))
+    asking = replace(git, network=True, overrides=access_to(address, login))
     try:
         answer = asking.run("ls-remote", address, ref, timeout=PUSH_TIMEOUT)
     except GitError as error:
@@ -93,7 +93,7 @@ def _said(error: GitError, address: str) -> str:
     return said
 
 
-def _access(address: str, login: Credentials | None) -> dict[str, str]:
+def access_to(address: str, login: Credentials | None) -> dict[str, str]:
     """Return the git configuration that carries a token, for https to the login's own host only."""
     if login is None or not address.startswith(f"https://{login.host}/"):
         return {}

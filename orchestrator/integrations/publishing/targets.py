@@ -9,6 +9,7 @@ from orchestrator.core.task.publication import Publication, Publish
 from orchestrator.core.task.task import Task
 from orchestrator.formats.fields import object_of, text_of
 from orchestrator.formats.files import parsed
+from orchestrator.integrations.credentials import Credentials
 from orchestrator.integrations.errors import RemoteError
 from orchestrator.integrations.forges.open_forge import Host, open_forge
 from orchestrator.integrations.forges.remote import ForgeKind, UnknownForge, remote_of, without_login
@@ -59,6 +60,15 @@ class PublishTargets:
     def hosts(self) -> Mapping[str, Host]:
         """Return what is configured for each forge."""
         return hosts_of(self._settings, self._environment)
+
+    def login_of(self, address: str) -> Credentials | None:
+        """Return the login for a remote's address; None if its forge is unknown, or nobody is logged in there."""
+        try:
+            opened = open_forge(address, self.hosts())
+        except RemoteError:
+            return None
+        opened.forge.close()
+        return opened.login
 
     def with_forge(self, task: Task) -> Task:
         """Return the task with the forge on which its change will be published, if there is one.

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from orchestrator import __version__
 from orchestrator.server.access.requests import is_admitted, peer_of
+from orchestrator.server.versions import VERSION
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -26,7 +28,7 @@ HEADERS: Mapping[str, str] = {
 
 
 class SafeHeaders:
-    """Adds the headers of safety to every answer, and keeps what is not a static file out of every cache.
+    """Adds the headers of safety and the version to every answer, and keeps what is no static file out of every cache.
 
     Over TCP, whoever showed nothing valid is answered on a connection that then ends: others need the place.
     """
@@ -47,6 +49,8 @@ class SafeHeaders:
                     headers.setdefault("Cache-Control", "no-store")
                 if peer_of(scope) is None and not is_admitted(scope):
                     headers["Connection"] = "close"
+                else:
+                    headers.setdefault(VERSION, __version__)
             await send(message)
 
         await self._app(scope, receive, safely)

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.core.decide.pausing import add_notice
 from orchestrator.core.events.notice import Notice, NoticeKind
-from orchestrator.integrations.notify import announcement, what_to_do
+from orchestrator.integrations.notices.documents import announcement, what_to_do
 from tests.fakes.tasks import TASK_ID, submitted
 from tests.fakes.world import START
 from tests.unit.playbook import at_work

@@ -1,1 +1,1 @@
-"""What comes in by itself."""
+"""Routes by which work comes in besides tasks: webhooks, schedules, repositories by address."""

@@ -34,8 +34,11 @@ PAGES = {"checks", "simulate"}
         ("help frobnicate", "help frobnicate"),
         ("frobnicate", "frobnicate"),
         ("submit ps", "submit ps"),
-        ("--help", "--help"),
-        ("", ""),
+        ("status", "status"),
+        ("status --socket x -o json", "status --socket x -o json"),
+        ("status A", "show A"),
+        ("--version", "--version --help"),
+        ("", "--help"),
     ],
 )
 def test_what_is_typed_becomes_what_is_meant(typed: str, meant: str) -> None:

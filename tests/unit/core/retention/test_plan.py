@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.retention.plan import Action, Item, Removal, due_at, in_words, plan, tasks_to_archive
+from orchestrator.core.retention.plan import Action, Item, Removal, due_at, plan, tasks_to_archive
 from orchestrator.core.retention.policy import Kind, Limits, Policy
+from orchestrator.core.retention.words import age_in_words, size_in_words
 
 NOW = datetime(2026, 11, 23, 5, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -125,7 +126,7 @@ def test_when_something_goes_is_foretold_by_its_age() -> None:
 
 
 def test_ages_are_told_in_days_or_hours() -> None:
-    assert [in_words(timedelta(hours=hours)) for hours in (0, 1, 12, 24, 36, 336)] == [
+    assert [age_in_words(timedelta(hours=hours)) for hours in (0, 1, 12, 24, 36, 336)] == [
         "0 days",
         "1 hour",
         "12 hours",
@@ -133,3 +134,9 @@ def test_ages_are_told_in_days_or_hours() -> None:
         "1.5 days",
         "14 days",
     ]
+
+
+def test_sizes_are_told_in_the_largest_unit() -> None:
+    sizes = [0, 1023, 1024, 1536, 300 * 1024, 5 * 2**30]
+    said = ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 KiB", "300 KiB", "5.0 GiB"]
+    assert list(map(size_in_words, sizes)) == said

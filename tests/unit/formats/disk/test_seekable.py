@@ -10,9 +10,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.formats import seekable
+from orchestrator.formats.disk import seekable
+from orchestrator.formats.disk.seekable import FRAME, DamagedFile, SeekableFile, compress_file
 from orchestrator.formats.files import NotRegularFile
-from orchestrator.formats.seekable import FRAME, DamagedFile, SeekableFile, compress_file
 
 CONTENT = b"".join(b'{"line": %d, "text": "%s"}\n' % (number, b"x" * (number % 97)) for number in range(40_000))
 

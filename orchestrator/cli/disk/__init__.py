@@ -1,0 +1,1 @@
+"""Commands about the disk: what takes space, and removing what may go."""

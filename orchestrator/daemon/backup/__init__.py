@@ -1,0 +1,1 @@
+"""Restoring a backup so that its tasks go on, and making one every day."""

@@ -1,0 +1,77 @@
+"""Housekeeping by itself: empty the trash, follow the policy, and notice little free space before agents freeze."""
+
+import asyncio
+import time
+from shutil import disk_usage
+
+import structlog
+
+from orchestrator.daemon.housekeeping.service import BY_POLICY, NEAR, DiskService, Pruned, PruneQuery
+from orchestrator.errors import OrchestratorError
+
+log = structlog.get_logger()
+
+FIRST_AFTER = 120.0
+"""Seconds after the start before files are looked at."""
+LOOK_EVERY = 10.0
+"""Seconds between two looks at the trash and the free space."""
+NEAR_EVERY = 600.0
+"""Seconds between two such runs."""
+
+
+class Housekeeper:
+    """Runs for the daemon's whole life."""
+
+    def __init__(self, disk: DiskService, first_after: float = FIRST_AFTER) -> None:
+        self._disk = disk
+        self._due = time.monotonic() + first_after
+        self._near_due = 0.0
+        self._is_near = False
+
+    async def run(self) -> None:
+        """Look again and again; what fails is logged and tried again."""
+        try:
+            while True:
+                try:
+                    await self.look()
+                except (OrchestratorError, OSError) as error:
+                    log.warning("housekeeping_failed", error=str(error))
+                await asyncio.sleep(LOOK_EVERY)
+        finally:
+            self._disk.background.close()
+
+    async def look(self) -> None:
+        """Do what is due now. Raises OSError when the data folder is gone."""
+        await self._disk.empty_trash()
+        settings, now = self._disk.settings(), time.monotonic()
+        free = (await self._disk.background.run(disk_usage, settings.data_dir)).free
+        near = free < settings.free_space_floor * NEAR
+        if near and not self._is_near:
+            log.warning(
+                "disk_nearly_full",
+                free_bytes=free,
+                floor_bytes=int(settings.free_space_floor),
+                what="below the floor every agent is frozen; `orchestrator disk` shows what takes space",
+            )
+        self._is_near = near
+        if not settings.retention.automatic:
+            return
+        if near and now >= self._near_due:
+            self._near_due = now + NEAR_EVERY
+            await self._follow(PruneQuery(compress_now=True))
+        elif now >= self._due:
+            self._due = now + settings.retention.every
+            await self._follow(PruneQuery())
+
+    async def _follow(self, query: PruneQuery) -> None:
+        """Do everything that the policy says."""
+        began, done, freed = time.monotonic(), 0, 0
+        while True:
+            found: Pruned = await self._disk.prune(query, BY_POLICY)
+            done, freed = done + len(found.done), freed + found.freed
+            await self._disk.empty_trash()
+            if not found.more:
+                break
+        if done:
+            took = round(time.monotonic() - began, 1)
+            log.info("retention_followed", items=done, freed_bytes=freed, kept=len(found.kept), seconds=took)

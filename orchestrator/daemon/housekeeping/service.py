@@ -1,0 +1,240 @@
+"""The use cases of disk space: what takes it, what would be removed and why, and removing it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from shutil import disk_usage
+
+import structlog
+
+from orchestrator.core.retention.plan import Action, Kept, Plan, Removal, plan, tasks_to_archive
+from orchestrator.core.retention.policy import Kind, Limits, Policy
+from orchestrator.core.task.task import Task
+from orchestrator.daemon.housekeeping.background import Background
+from orchestrator.daemon.housekeeping.inventory import Inventory, Scanner, TaskFacts
+from orchestrator.daemon.housekeeping.protection import Protection
+from orchestrator.daemon.housekeeping.removing import Remover
+from orchestrator.daemon.services.task_index import ListedTask, TaskIndex
+from orchestrator.daemon.services.tasks import TaskService
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import time_of
+from orchestrator.settings.settings import Settings
+from orchestrator.storage.removal.trash import Trash
+from orchestrator.storage.store import FolderStore
+from orchestrator.workspaces.workspace import Workspace
+
+log = structlog.get_logger()
+
+MOST_REMOVALS = 200
+"""How many items one request removes; whoever asked may ask again."""
+LOOK_AGAIN = 6 * 3600.0
+"""Seconds for which housekeeping takes it that an item must stay."""
+NEAR = 1.5
+"""Times the floor: with less free space the policy is followed at once, and transcripts are compressed early."""
+BY_POLICY = "retention"
+"""Who asks when nobody does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneQuery:
+    """What may go: of these kinds and tasks, all if none is named; by the settings, or whatever is older than an age.
+
+    An age without kinds leaves quarantine and whole tasks alone: they must be named. With `compress_now`, the
+    transcripts of all ended tasks are compressed, however lately those ended.
+    """
+
+    older_than: timedelta | None = None
+    kinds: frozenset[Kind] = frozenset()
+    tasks: tuple[str, ...] = ()
+    compress_now: bool = False
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether a person said what may go, so that nothing is archived beside it."""
+        return self.older_than is not None or bool(self.kinds)
+
+    def policy(self, configured: Policy) -> Policy:
+        """Return the policy that is to be followed."""
+        if self.compress_now:
+            configured = replace(configured, compress_after=timedelta(0))
+        if self.older_than is None:
+            return configured
+        named = self.kinds or frozenset(Kind) - {Kind.QUARANTINE, Kind.TASKS}
+        limits = Limits(age=self.older_than)
+        return replace(configured, limits=dict.fromkeys(named, limits), least_age=timedelta(0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What was done, what is due but stays, how many bytes are free after it, and whether more is due."""
+
+    done: tuple[Removal, ...]
+    kept: tuple[Kept, ...]
+    freed: int
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskReport:
+    """What takes space; `plan` is what would go now by the policy, before it is looked at for work that must stay.
+
+    `free`, `total` and `floor` are bytes of the disk: below the floor agents are frozen.
+    """
+
+    inventory: Inventory
+    titles: dict[str, str]
+    policy: Policy
+    plan: Plan
+    automatic: bool
+    free: int
+    total: int
+    floor: int
+
+
+@dataclass(kw_only=True)
+class DiskService:
+    """The use cases of disk space; used from the supervisor's event loop."""
+
+    settings: Callable[[], Settings]
+    index: TaskIndex
+    tasks: TaskService
+    store: FolderStore
+    workspace: Workspace
+    clock: Callable[[], datetime]
+    trash: Trash = field(init=False)
+    background: Background = field(default_factory=Background)
+    _removing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.trash = Trash(self.store.data_dir)
+        self._scanner = Scanner(self.store.data_dir, self.background.rest)
+        self._stays: dict[tuple[Kind, str, str], tuple[float, str]] = {}
+        self._protection = Protection(store=self.store, workspace=self.workspace)
+        self._remover = Remover(store=self.store, workspace=self.workspace, trash=self.trash, clock=self.clock)
+
+    async def report(self) -> DiskReport:
+        """Return what takes space now. Raises OSError."""
+        facts, inventory = await self._inventory()
+        settings, policy, now = self.settings(), self._policy(), self.clock()
+        disk = await self.background.run(disk_usage, self.store.data_dir)
+        return DiskReport(
+            inventory=inventory,
+            titles={task.id: task.title for task in facts},
+            policy=policy,
+            plan=plan(inventory.items, policy, now),
+            automatic=settings.retention.automatic,
+            free=disk.free,
+            total=disk.total,
+            floor=int(settings.free_space_floor),
+        )
+
+    async def preview(self, query: PruneQuery) -> Pruned:
+        """Return what `prune` would do. Raises NoSuchTask, AmbiguousName and OSError."""
+        return await self._each(await self._due(query), MOST_REMOVALS, self._reason)
+
+    async def prune(self, query: PruneQuery, by: str) -> Pruned:
+        """Remove what may go, some items at a time, and say what stays. Raises NoSuchTask, AmbiguousName, OSError."""
+        async with self._removing:
+            return await self._each(await self._due(query), MOST_REMOVALS, partial(self._carry_out, by))
+
+    async def _each(self, due: Plan, most: int, act: Callable[[Removal], Awaitable[str | int]]) -> Pruned:
+        """Act on what is due; each act returns the bytes that are free then, or why the item stays."""
+        done: list[Removal] = []
+        kept, freed = list(due.kept), 0
+        for removal in due.removals:
+            if len(done) >= most:
+                return Pruned(done=tuple(done), kept=tuple(kept), freed=freed, more=True)
+            result = await act(removal)
+            if isinstance(result, str):
+                kept.append(Kept(item=removal.item, rule=removal.rule, reason=result))
+            else:
+                done.append(removal)
+                freed += result
+        return Pruned(done=tuple(done), kept=tuple(kept), freed=freed)
+
+    async def empty_trash(self) -> None:
+        """Remove for good what is in the trash."""
+        await self.background.spread(self.trash.emptying())
+
+    async def _reason(self, removal: Removal) -> str | int:
+        """Return why an item must stay, or the bytes that would be free."""
+        reason = await self.background.run(self._protection.reason, removal)
+        if reason:
+            return reason
+        return removal.item.size if removal.action is Action.REMOVE else 0
+
+    async def _known_reason(self, removal: Removal) -> str | int:
+        """Return the same, where an item that had to stay is not looked at again for a while."""
+        known, now = self._stays.get(removal.item.key), time.monotonic()
+        if known is not None and now < known[0]:
+            return known[1]
+        looked = await self._reason(removal)
+        if isinstance(looked, str):
+            self._stays[removal.item.key] = now + LOOK_AGAIN, looked
+        return looked
+
+    async def _carry_out(self, by: str, removal: Removal) -> str | int:
+        """Remove one item unless it must stay."""
+        looked = await (self._known_reason(removal) if by == BY_POLICY else self._reason(removal))
+        if isinstance(looked, str):
+            return looked
+        try:
+            freed = await self._remove(removal, by)
+        except (OrchestratorError, OSError) as error:
+            log.warning("not_removed", kind=removal.item.kind, task=removal.item.task, error=str(error))
+            return f"it could not be removed: {error}"
+        await self.background.run(self._scanner.forget, removal.item)
+        return freed
+
+    async def _remove(self, removal: Removal, by: str) -> int:
+        item = removal.item
+        if removal.action is Action.ARCHIVE:
+            await self.tasks.archive(item.task, by)
+        elif item.kind is Kind.TASKS:
+            await self.tasks.delete(item.task, by)
+        else:
+            return await self.background.run(self._remover.carry_out, removal, by, self._live)
+        await self.background.run(self._remover.note, removal, by)
+        return item.size if removal.action is Action.REMOVE else 0
+
+    async def _due(self, query: PruneQuery) -> Plan:
+        """Return what is due, before it is looked at for work that must stay."""
+        names = {await self.index.find_id(name) for name in query.tasks}
+        facts, inventory = await self._inventory()
+        archived_before = {one.id for one in facts if one.archived}
+        found = [one for one in inventory.items if not names or one.task in names]
+        found = [one for one in found if not query.kinds or one.kind in query.kinds]
+        policy, now = query.policy(self._policy()), self.clock()
+        made = plan(found, policy, now)
+        if query.is_selective:
+            return made
+        whole = [one for one in found if one.kind is Kind.TASKS and one.task not in archived_before]
+        gone = {one.item.task for one in made.removals if one.item.kind is Kind.TASKS}
+        archived = [one for one in tasks_to_archive(whole, policy, now) if one.item.task not in gone]
+        return replace(made, removals=(*made.removals, *archived))
+
+    async def _inventory(self) -> tuple[list[TaskFacts], Inventory]:
+        facts = list(map(_facts, await self.index.all_tasks()))
+        return facts, await self.background.run(self._scanner.scan, facts, self.clock())
+
+    def _policy(self) -> Policy:
+        return self.settings().retention.policy()
+
+    def _live(self) -> Collection[str]:
+        return set(self.tasks.supervisor.tasks)
+
+
+def _facts(one: ListedTask) -> TaskFacts:
+    if isinstance(one, Task):
+        return TaskFacts(id=one.id, title=one.title, ended=None, parent=one.parent, repo=one.source.repo)
+    return TaskFacts(
+        id=one.id,
+        title=one.title,
+        ended=time_of(one.updated_at) if one.ended else None,
+        archived=one.status.value == "archived",
+        parent=one.parent,
+        repo=one.repo,
+    )

@@ -1,0 +1,1 @@
+"""Telling people: what is told, when, and what became of it."""

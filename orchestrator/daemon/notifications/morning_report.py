@@ -1,0 +1,120 @@
+"""The morning report, told once for each day at its time, or late if nobody could send it then.
+
+`<data>/notifications/report.json` says for which day the newest report was stored and until when it told what happened;
+the next one goes on there. The report is stored under the day as its key, so a crash before that file is written
+repeats nothing.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, tzinfo
+from pathlib import Path
+from typing import Protocol
+
+import orjson
+import structlog
+
+from orchestrator.core.events.notice import MachineNoticeKind
+from orchestrator.core.notices.report_time import DueReport, ReportMark, ReportTimes, due_report, valid_mark
+from orchestrator.daemon.notifications.announcer import Announcer
+from orchestrator.daemon.reporting.night_report import NightReport, NightReportService
+from orchestrator.errors import OrchestratorError
+from orchestrator.formats.codec import JsonObject, stamp, time_of
+from orchestrator.formats.fields import text_of
+from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
+from orchestrator.integrations.notices.documents import WORDS, Composed, machine_announcement, subject
+from orchestrator.settings.sections.notify import NotifySettings, ReportFormat
+
+log = structlog.get_logger()
+
+FILE = "report.json"
+FORMAT = 1
+LOOK_EVERY = 20.0
+LARGEST_DOCUMENT = 200 * 1024
+"""Bytes of a report as JSON; a larger one is told as text only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenReport:
+    """A report for people and for programs: in some words, as text, as a page if wanted, and as JSON."""
+
+    headline: str
+    text: str
+    html: str
+    document: JsonObject
+
+
+class ReportWriter(Protocol):
+    """Writes reports. Blocks."""
+
+    def write(self, report: NightReport, wanted: ReportFormat, zone: tzinfo) -> WrittenReport:
+        """Return a report in this format, its times in a zone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MorningReport:
+    """Looks at the clock, from `run` on; `settings` returns those in force."""
+
+    announcer: Announcer
+    reports: NightReportService
+    writer: ReportWriter
+    settings: Callable[[], NotifySettings]
+    folder: Path
+
+    async def run(self) -> None:
+        """Tell each report at its time, until this is cancelled."""
+        while True:
+            try:
+                await self.look()
+            except (OSError, OrchestratorError) as error:  # tried again at the next look
+                log.warning("morning_report_not_stored", reason=str(error))
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def look(self) -> None:
+        """Store the report that is due now, if any. Raises OSError."""
+        times, now = self.settings().report_times(), self.announcer.clock()
+        if times is None:
+            await asyncio.to_thread((self.folder / FILE).unlink, missing_ok=True)
+            return
+        known = await asyncio.to_thread(self._mark)
+        mark = valid_mark(known, times, now)
+        if mark != known:
+            await asyncio.to_thread(self._write, mark)
+        if (found := due_report(mark, times, now)) is not None:
+            until = await self._tell(found, times)
+            await asyncio.to_thread(self._write, ReportMark(day=found.day, until=until))
+
+    async def _tell(self, found: DueReport, times: ReportTimes) -> datetime:
+        """Store the report of a day unless it is stored; return until when it tells what happened."""
+        key = f"report:{found.day.isoformat()}"
+        if (stored := self.announcer.outbox.get(key)) is not None:
+            return time_of(text_of(stored.document.get("until")))
+        report = await self.reports.report(found.since, None)
+        wanted = self.settings().report
+        written = await asyncio.to_thread(self.writer.write, report, wanted.format, times.zone)
+        late = f"This report is late: it was due at {times.at:%H:%M}, and nobody could send it.\n\n" * found.is_late
+        title = f"{WORDS[self.settings().language]['morning_report']} {found.day.isoformat()}: {written.headline}"
+        document = machine_announcement(key, MachineNoticeKind.MORNING_REPORT, title, report.until)
+        document |= {"since": stamp(report.since), "until": stamp(report.until), "late": found.is_late}
+        if len(orjson.dumps(written.document)) <= LARGEST_DOCUMENT:
+            document["report"] = written.document
+        composed = Composed(document=document, subject=subject(title), text=late + written.text)
+        channels = wanted.channels or self.announcer.rules().channels_for(
+            MachineNoticeKind.MORNING_REPORT.value, self.announcer.clock()
+        )
+        await self.announcer.announce_report(key, composed, written.html, channels)
+        return report.until
+
+    def _mark(self) -> ReportMark | None:
+        """Return what is known of the newest report; a file that cannot be understood says nothing."""
+        document = parsed(read_file(self.folder / FILE) or b"") or {}
+        try:
+            day, until = date.fromisoformat(text_of(document.get("day"))), time_of(text_of(document.get("until")))
+        except ValueError:
+            return None
+        return ReportMark(day=day, until=until) if document.get("format") == FORMAT else None
+
+    def _write(self, mark: ReportMark) -> None:
+        document = {"format": FORMAT, "day": mark.day.isoformat(), "until": stamp(mark.until)}
+        write_atomically(make_private(self.folder) / FILE, orjson.dumps(document))

@@ -1,0 +1,1 @@
+"""Large files and whole folders: compressed, measured, removed."""

@@ -1,0 +1,1 @@
+"""Notices to people: what waits to be sent, on disk, and the channels that send it."""

@@ -1,0 +1,87 @@
+"""Which channels do not work, on disk: since when, why, and which other channel was told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+import orjson
+import structlog
+
+from orchestrator.formats.codec import from_json, to_json
+from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
+
+log = structlog.get_logger()
+
+FILE = "channels.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelHealth:
+    """How a channel does: how many tries failed in a row, since when and why, and when it last worked.
+
+    `told` is the channel on which that was told, empty if it was not.
+    """
+
+    failures: int = 0
+    failing_since: datetime | None = None
+    reason: str = ""
+    worked_at: datetime | None = None
+    told: str = ""
+
+    def failed(self, at: datetime, reason: str) -> "ChannelHealth":
+        """Return the health after one more failure."""
+        return replace(self, failures=self.failures + 1, failing_since=self.failing_since or at, reason=reason)
+
+    def worked(self, at: datetime) -> "ChannelHealth":
+        """Return the health after a success."""
+        return ChannelHealth(worked_at=at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    channels: dict[str, ChannelHealth] = field(default_factory=dict)
+    format: int = FORMAT
+
+
+class HealthBook:
+    """The health of every channel; a file that cannot be read counts as none."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._path = folder, folder / FILE
+        try:
+            document = from_json(_Document, parsed(read_file(self._path) or b"{}"))
+            self._channels = document.channels if document.format == FORMAT else {}
+        except (OSError, ValueError) as error:
+            log.warning("channel_health_unreadable", file=str(self._path), reason=str(error))
+            self._channels = {}
+
+    @property
+    def now(self) -> Mapping[str, ChannelHealth]:
+        """The health of each channel that was used."""
+        return self._channels
+
+    def of(self, channel: str) -> ChannelHealth:
+        """Return the health of a channel."""
+        return self._channels.get(channel, ChannelHealth())
+
+    def note(self, channel: str, health: ChannelHealth) -> bytes:
+        """Note the health of a channel, and return what `write` is to write."""
+        self._channels = {**self._channels, channel: health}
+        return self._content()
+
+    def keep_only(self, channels: set[str]) -> None:
+        """Forget channels that are no longer set."""
+        self._channels = {name: health for name, health in self._channels.items() if name in channels}
+
+    def write(self, content: bytes) -> None:
+        """Write what `note` returned. Blocks; a disk that fails is logged."""
+        try:
+            make_private(self._folder)
+            write_atomically(self._path, content)
+        except OSError as error:
+            log.warning("channel_health_not_remembered", reason=str(error))
+
+    def _content(self) -> bytes:
+        return orjson.dumps(to_json(_Document(channels=dict(self._channels))), option=orjson.OPT_INDENT_2)

@@ -1,0 +1,161 @@
+"""The outbox on disk: every notice is stored before it is sent, and what became of it is stored afterwards.
+
+`<data>/notifications/outbox/<key>.json` is one notice with all its channels, replaced as a whole. A notice whose key is
+known is not stored again, so whoever tells it may repeat that. A digest names the notices in it: once it is stored,
+these are not sent alone, whatever crash comes between.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import orjson
+import structlog
+
+from orchestrator.core.notices.delivery import DeliveryStatus
+from orchestrator.formats.codec import from_json, to_json
+from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
+from orchestrator.integrations.notices.entries import FORMAT, Delivery, Entry
+
+log = structlog.get_logger()
+
+FOLDER, OUTBOX = "notifications", "outbox"
+"""The folder of all this below the data folder, and that of the notices in it."""
+MOST_WAITING, MOST_KEPT = 2000, 2000
+"""How many notices may wait, and how many others are kept to be looked at."""
+KEPT_FOR = timedelta(days=30)
+SUFFIX = ".json"
+
+
+class NoticeOutbox:
+    """The notices that were told, in memory and on disk. Used from the event loop; files are written in threads."""
+
+    def __init__(self, folder: Path, clock: Callable[[], datetime]) -> None:
+        """Read what is there; a file that cannot be read is left alone and logged."""
+        self._folder, self._clock = folder, clock
+        self._lock = asyncio.Lock()
+        self._on_disk = threading.Lock()
+        self._listeners: list[Callable[[Entry], None]] = []
+        self._entries = {entry.key: entry for entry in _stored(folder)}
+        for entry in list(self._entries.values()):
+            for changed in self._taken_up_by(entry):
+                self._write(changed)
+                self._entries[changed.key] = changed
+
+    @contextmanager
+    def listening(self, call: Callable[[Entry], None]) -> Iterator[None]:
+        """Call with every entry that is stored or changed meanwhile."""
+        self._listeners.append(call)
+        try:
+            yield
+        finally:
+            self._listeners.remove(call)
+
+    def get(self, key: str) -> Entry | None:
+        """Return the notice with a key."""
+        return self._entries.get(key)
+
+    def entries(self) -> list[Entry]:
+        """Return all notices, the newest first."""
+        return sorted(self._entries.values(), key=lambda one: (one.at, one.key), reverse=True)
+
+    def waiting(self, channel: str) -> list[Entry]:
+        """Return what may still be sent on a channel."""
+        return [one for one in self._entries.values() if (found := one.on(channel)) and found.is_waiting]
+
+    async def store(self, entry: Entry) -> bool:
+        """Store a notice; return False if its key is known. It is on disk before this returns. Raises OSError."""
+        async with self._lock:
+            if entry.key in self._entries:
+                return False
+            await asyncio.to_thread(self._write, entry)
+            self._keep(entry)
+            for changed in self._taken_up_by(entry):
+                await asyncio.to_thread(self._write_or_log, changed)
+                self._keep(changed)
+            await self._make_room()
+        return True
+
+    async def record(self, key: str, delivery: Delivery) -> None:
+        """Store what became of a notice on a channel. If the disk fails, that is known until the daemon stops."""
+        async with self._lock:
+            if (entry := self._entries.get(key)) is None:
+                return
+            changed = entry.with_delivery(delivery)
+            await asyncio.to_thread(self._write_or_log, changed)
+            self._keep(changed)
+
+    def _keep(self, entry: Entry) -> None:
+        self._entries[entry.key] = entry
+        for call in list(self._listeners):
+            call(entry)
+
+    def _taken_up_by(self, digest: Entry) -> Iterable[Entry]:
+        """Yield the notices that are sent with a digest and do not say so yet."""
+        channels = [one.channel for one in digest.deliveries]
+        for key in digest.members:
+            member = self._entries.get(key)
+            for channel in channels:
+                if member is not None and (found := member.on(channel)) and found.is_waiting:
+                    member = member.with_delivery(
+                        replace(found, status=DeliveryStatus.IN_DIGEST, at=digest.at, reason=digest.key)
+                    )
+                    yield member
+
+    async def _make_room(self) -> None:
+        """Give up the oldest of too many notices that wait, and forget others that are old or too many."""
+        waiting = sorted((one for one in self._entries.values() if one.is_waiting), key=lambda one: one.at)
+        for entry in waiting[: max(0, len(waiting) - MOST_WAITING)]:
+            reason = f"more than {MOST_WAITING} notices wait; this was the oldest"
+            log.warning("notice_given_up", key=entry.key, reason=reason)
+            ended = replace(
+                entry,
+                deliveries=tuple(
+                    replace(one, status=DeliveryStatus.FAILED, reason=reason) if one.is_waiting else one
+                    for one in entry.deliveries
+                ),
+            )
+            await asyncio.to_thread(self._write_or_log, ended)
+            self._keep(ended)
+        ended_ones = sorted(
+            (one for one in self._entries.values() if not one.is_waiting), key=lambda one: one.at, reverse=True
+        )
+        oldest = self._clock() - KEPT_FOR
+        for number, entry in enumerate(ended_ones):
+            if number >= MOST_KEPT or entry.at < oldest:
+                await asyncio.to_thread(self._path(entry.key).unlink, missing_ok=True)
+                del self._entries[entry.key]
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}{SUFFIX}"
+
+    def _write(self, entry: Entry) -> None:
+        with self._on_disk:
+            write_atomically(make_private(self._folder) / f"{entry.key}{SUFFIX}", orjson.dumps(to_json(entry)))
+
+    def _write_or_log(self, entry: Entry) -> None:
+        try:
+            self._write(entry)
+        except OSError as error:
+            log.warning("notice_not_remembered", key=entry.key, reason=str(error))
+
+
+def _stored(folder: Path) -> Iterable[Entry]:
+    paths = sorted(folder.glob(f"[!.]*{SUFFIX}")) if folder.is_dir() else []
+    for path in paths:
+        try:
+            yield _parsed(path)
+        except (OSError, ValueError) as error:
+            log.warning("notice_unreadable", file=str(path), reason=str(error))
+
+
+def _parsed(path: Path) -> Entry:
+    """Return the notice in a file. Raises OSError, and ValueError for one that this version did not write."""
+    entry = from_json(Entry, parsed(read_file(path) or b""))
+    if entry.format != FORMAT or f"{entry.key}{SUFFIX}" != path.name:
+        raise ValueError(f"it has the format {entry.format}, or another key than its name says")
+    return entry

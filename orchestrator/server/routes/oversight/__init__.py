@@ -1,0 +1,1 @@
+"""Routes that show and keep in order what all tasks share."""

@@ -1,0 +1,77 @@
+"""What retention did, one line each with its evidence: `<data>/removals.jsonl`, and the log before it with the suffix
+`.1`.
+
+A line has what was done with which files of which task, how large and how old they were, by which rule, and who asked.
+"""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import structlog
+
+from orchestrator.formats.codec import JsonObject
+from orchestrator.formats.files import open_regular, parsed
+
+log = structlog.get_logger()
+
+NAME, BEFORE = "removals.jsonl", "removals.jsonl.1"
+FORMAT = 1
+LARGEST = 8 * 1024 * 1024
+"""Bytes after which a new log is begun; the one before it is kept."""
+_RECENT = 1024 * 1024
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class RemovalLog:
+    """The log of one data folder; every method blocks and may be called in any thread."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path, self._before = data_dir / NAME, data_dir / BEFORE
+        self._writing = threading.Lock()
+
+    def add(self, entry: str, record: JsonObject) -> None:
+        """Append one line under an id and wait for the disk. Raises OSError."""
+        line = orjson.dumps({"format": FORMAT, "id": entry, **record}) + b"\n"
+        with self._writing:
+            file = os.open(self._path, _FLAGS, 0o600)
+            try:
+                size = os.fstat(file).st_size
+                if os.write(file, line) < len(line):
+                    os.ftruncate(file, size)
+                    raise OSError(28, "the log of removals could not be written", str(self._path))
+                os.fdatasync(file)
+            finally:
+                os.close(file)
+            if size > LARGEST:
+                self._path.replace(self._before)
+
+    def has(self, entry: str) -> bool:
+        """Return whether a recent line has this id."""
+        return any(line.get("id") == entry for line in self._lines(_RECENT))
+
+    def since(self, at: str) -> list[JsonObject]:
+        """Return the lines from a time on, given as a stamp, oldest first, as far back as the logs go."""
+        return [line for line in self._lines(2 * LARGEST) if str(line.get("at", "")) >= at]
+
+    def _lines(self, most: int) -> Iterator[JsonObject]:
+        for path in (self._before, self._path):
+            for raw in _tail(path, most).split(b"\n"):
+                line = parsed(raw) if raw else None
+                if line is not None:
+                    yield line
+
+
+def _tail(path: Path, most: int) -> bytes:
+    """Return the end of a log; empty if it is missing."""
+    try:
+        file = open_regular(path)
+    except OSError:
+        return b""
+    try:
+        size = os.fstat(file).st_size
+        return os.pread(file, most, max(0, size - most))
+    finally:
+        os.close(file)

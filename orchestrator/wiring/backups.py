@@ -1,0 +1,20 @@
+"""The loop that makes the daily backup."""
+
+from collections.abc import Callable, Coroutine
+
+from orchestrator import clock
+from orchestrator.daemon.backup.schedule import BackupSchedule
+from orchestrator.settings.sections.windows import zone_of
+from orchestrator.wiring.base import Base
+
+
+def backup_loop(base: Base) -> Callable[[], Coroutine[object, object, None]]:
+    """Return the loop that makes the daily backup where the settings want one."""
+    zone = zone_of("")
+    schedule = BackupSchedule(
+        data_dir=base.store.data_dir,
+        config=base.config,
+        settings=lambda: base.settings.now.backup,
+        clock=lambda: clock.now().astimezone(zone),
+    )
+    return schedule.run

@@ -1,0 +1,44 @@
+"""Notices: the channels that send them, and the loops that tell what is due by the clock."""
+
+from collections.abc import Callable, Coroutine
+
+from orchestrator import clock
+from orchestrator.daemon.notifications.courier import Courier
+from orchestrator.daemon.notifications.escalations import Escalations
+from orchestrator.daemon.notifications.morning_report import MorningReport
+from orchestrator.daemon.service import Service
+from orchestrator.integrations.notices.build import build_channels
+from orchestrator.integrations.notices.channel import Channel, Variables
+from orchestrator.integrations.notices.outbox import FOLDER
+from orchestrator.server.report_writer import MorningReportWriter
+from orchestrator.settings.environment import environment, environment_with_secrets
+from orchestrator.wiring.base import Base
+
+
+def notification_loops(base: Base, service: Service) -> dict[str, Callable[[], Coroutine[object, object, None]]]:
+    """Return the loops that send notices, by their names."""
+    announcer = base.notifications.announcer
+    courier = Courier(
+        announcer=announcer,
+        watch=base.notifications.watch,
+        channels=lambda: _channels(base),
+        redact=base.redactor.masked,
+    )
+    base.settings.on_change(lambda _: courier.adopt())
+    report = MorningReport(
+        announcer=announcer,
+        reports=service.oversight.report,
+        writer=MorningReportWriter(base.redactor.masked),
+        settings=lambda: base.settings.now.notify,
+        folder=base.store.data_dir / FOLDER,
+    )
+    return {
+        "notices": courier.run,
+        "escalations": Escalations(announcer=announcer, attention=service.attention).run,
+        "morning report": report.run,
+    }
+
+
+def _channels(base: Base) -> dict[str, Channel]:
+    """Return the channels in force, with the secrets as they are now."""
+    return build_channels(base.settings.now, environment(), Variables(values=environment_with_secrets()), clock.now)

@@ -1,0 +1,95 @@
+"""The trash: whatever a crash interrupts is whole or gone afterwards, and each removal is in the log once."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.formats.codec import JsonObject
+from orchestrator.storage.removal.trash import CONTENT, RECORD, Trash
+
+PROOF: JsonObject = {"at": "2026-11-23T05:00:00.000Z", "kind": "worktrees", "task": "T-1", "bytes": 3}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for name in ("worktrees/T-1", "checkouts/T-1"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_text("abc")
+    return tmp_path
+
+
+def empty(trash: Trash) -> None:
+    for _ in trash.emptying():
+        pass
+
+
+def paths(data: Path) -> list[Path]:
+    return [data / "worktrees/T-1", data / "checkouts/T-1"]
+
+
+def test_what_is_discarded_is_gone_at_once_and_logged_once(data: Path) -> None:
+    trash = Trash(data)
+    trash.discard(paths(data), PROOF)
+    assert not any(path.exists() for path in paths(data))
+    empty(trash)
+    assert list(trash.folder.iterdir()) == []
+    (line,) = Trash(data).removals.since("2026")
+    assert {name: line[name] for name in PROOF} == PROOF
+    assert trash.removals.since("2026-11-24") == []
+
+
+def test_what_people_remove_is_not_in_the_log(data: Path) -> None:
+    trash = Trash(data)
+    trash.discard(paths(data))
+    empty(trash)
+    assert trash.removals.since("") == []
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2])
+def test_a_crash_between_two_renames_leaves_all_or_nothing(
+    data: Path, monkeypatch: pytest.MonkeyPatch, moved: int
+) -> None:
+    trash, rename, done = Trash(data), Path.rename, list[Path]()
+
+    def until_killed(path: Path, target: Path) -> Path:
+        if len(done) == moved:
+            raise KeyboardInterrupt
+        done.append(path)
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", until_killed)
+        if moved < 2:
+            with pytest.raises(KeyboardInterrupt):
+                trash.discard(paths(data), PROOF)
+        else:
+            trash.discard(paths(data), PROOF)
+    again = Trash(data)
+    empty(again)
+    empty(again)
+    assert [path.exists() for path in paths(data)] == ([True, True] if moved == 0 else [False, False])
+    assert len(again.removals.since("")) == (0 if moved == 0 else 1)
+    assert list(again.folder.iterdir()) == []
+
+
+def test_a_crash_while_it_is_emptied_logs_nothing_twice(data: Path) -> None:
+    trash = Trash(data)
+    trash.discard(paths(data), PROOF)
+    (entry,) = trash.folder.iterdir()
+    for path in (entry / CONTENT).iterdir():
+        (path / "file").unlink()
+        path.rmdir()
+    empty(Trash(data))
+    assert len(trash.removals.since("")) == 1
+    assert list(trash.folder.iterdir()) == []
+
+
+def test_a_record_that_leads_out_of_the_data_folder_moves_nothing(data: Path) -> None:
+    trash = Trash(data / "inner")
+    entry = trash.folder / "planted"
+    (entry / CONTENT / "0-x").mkdir(parents=True)
+    (entry / RECORD).write_text('{"paths": ["../worktrees/T-1", "/etc/hostname"]}')
+    empty(trash)
+    assert (data / "worktrees/T-1").is_dir()
+    assert Path("/etc/hostname").exists()
+    assert not entry.exists()
