@@ -135,7 +135,7 @@ def build_service(parts: ServiceParts) -> Service:
     submissions = _submission_service(parts, index)
     status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
-    schedules = build_schedules(store, submissions, supervisor, clock)
+    schedules = build_schedules(store, submissions, supervisor, parts.notifications.announcer.announce)
     history, tasks = _task_history(parts, index, requests), _task_service(parts, index, submissions, recovery)
     intake = _intake(parts, index, submissions, tasks)
     watched = OversightParts(
@@ -271,6 +271,7 @@ def _status_service(parts: ServiceParts) -> StatusService:
         supervisor=parts.supervisor,
         usage_of=parts.usage_of,
         isolation=parts.isolation,
+        dead_channels=parts.notifications.dead_channels,
         started_at=parts.clock(),
         clock=parts.clock,
     )
