@@ -27,7 +27,8 @@ integrations/   trackers, forges, publishing, notifications
 supervisor/     the loop and its inbox; simulation/ runs the same loop on a clock that jumps
 daemon/         executing commands; services/ has the use cases that every interface calls, access/ who may ask,
                 history/ what one task did, intake/ what comes in by itself, reporting/ and inspection/ what an operator
-                reads about the whole
+                reads about the whole, examination/ what would stop a night, traces/ a task as OpenTelemetry sees it
+monitoring/     rules, a dashboard and a configuration for Prometheus and Grafana
 server/         the HTTP API; web/ has the pages, mcp/ the tools of assistants
 cli/            the command line
 

@@ -46,8 +46,7 @@ def _check(place: Place) -> Iterator[DoctorFinding]:
         fine = False
         keys = ", ".join(dict.fromkeys(line.partition("=")[0] for line in differing))
         text = f"{installed} is not the unit of this version; it differs in {keys:.200}"
-        command = f"{place.systemctl} daemon-reload"
-        mend = f"{'sudo ' if not place.is_users else ''}cp {bundled_unit} {installed} && {command}"
+        mend = f"orchestrator service upgrade --{'user' if place.is_users else 'system'}"
         yield DoctorFinding(name="unit", level=Level.WARN, text=text, mend=mend)
     if not (place.folder / f"{place.wanted_by}.wants" / UNIT).is_symlink():
         fine = False
