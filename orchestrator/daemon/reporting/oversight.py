@@ -66,7 +66,7 @@ def build_oversight(parts: OversightParts) -> Oversight:
             dead_channels=parts.status.dead_channels,
             started_at=parts.status.started_at,
             clock=clock,
-            note_sources=parts.note_sources,
+            note_sources=(*parts.note_sources, doctor.notes),
         ),
         settings=SettingsService(settings=settings),
         statistics=StatisticsService(histories=histories, clock=clock),

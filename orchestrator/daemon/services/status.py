@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, account_limit, waiting_queue
+from orchestrator.core.schedule.run_windows import RunWindowState, states_of
 from orchestrator.core.schedule.shared_budget import SharedBudget
 from orchestrator.core.schedule.trouble import Trouble
 from orchestrator.core.schedule.why import Why, explain
@@ -60,6 +61,7 @@ class DaemonStatus:
     dead_channels: Mapping[str, str]
     running: tuple[RunningTask, ...]
     budgets: tuple[SharedBudget, ...]
+    run_windows: tuple[RunWindowState, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,7 @@ class StatusService:
             dead_channels=self.dead_channels(),
             running=running,
             budgets=snapshot.shared_budgets,
+            run_windows=states_of(snapshot.capacity.windows, snapshot.now),
         )
 
     async def overview(self, limit: int) -> Overview:
