@@ -56,9 +56,9 @@ class StatusView(View):
     Sizes are in bytes, times in seconds. `trouble` says why agents cannot work. `queue` waits for a slot, `standing` is
     paused for another reason; `places` are the slots for tasks, `unreadable` has the reason for each task about which
     nothing can be decided. `isolation` is bubblewrap, or says why runs are without it. `budgets` are those that parents
-    share with live children. `intake` says why sources of work bring none, `run_windows` are the hours that
-    the settings give tasks, `doctor` what the last examination found: null before the first.
-    `deadChannels` says since when and why channels of notices do not work.
+    share with live children. `intake` says why sources of work bring none, `deadChannels` why channels of notices do
+    not work, and since when; `runWindows` are the hours that the settings give tasks, `doctor` what the last
+    examination found: null before the first.
     """
 
     health: str
