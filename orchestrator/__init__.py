@@ -26,8 +26,9 @@ workspaces/     git clones, worktrees, outboxes; evaluation/ runs checks and rea
 integrations/   trackers, forges, publishing, notifications
 supervisor/     the loop and its inbox; simulation/ runs the same loop on a clock that jumps
 daemon/         executing commands; services/ has the use cases that every interface calls, access/ who may ask,
-                history/ what one task did, intake/ what comes in by itself, reporting/ and inspection/ what an operator
-                reads about the whole, examination/ what would stop a night, traces/ a task as OpenTelemetry sees it
+                history/ what one task did, intake/ and schedules/ what comes in by itself, notifications/ what people
+                are told, reporting/ and inspection/ what an operator reads about the whole, examination/ what would
+                stop a night, housekeeping/ and backup/ what is kept, watchdog/ whether the daemon works at all
 monitoring/     rules, a dashboard and a configuration for Prometheus and Grafana
 server/         the HTTP API; web/ has the pages, mcp/ the tools of assistants
 cli/            the command line

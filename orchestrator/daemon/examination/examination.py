@@ -47,8 +47,8 @@ CHECKS: tuple[Check, ...] = (
     Check("unit", lambda _, variables: service_unit.check_unit(variables)),
     Check("money", lambda settings, _: [basic.money(settings)]),
     Check("notices", telling.check_telling),
+    Check("channels", telling.check_channels),
     Check("traces", lambda settings, _: telling.check_traces(settings)),
-    Check("channels", basic.channels),
     Check("intake", basic.intake),
     Check("logins", logins.check_logins),
 )

@@ -1,4 +1,4 @@
-"""Whether people and other programs can be told: the command for notices, and the receiver of traces."""
+"""Whether people and other programs can be told: the channels of notices, and the receiver of traces."""
 
 import shutil
 from collections.abc import Iterator
@@ -6,6 +6,10 @@ from contextlib import suppress
 from importlib.util import find_spec
 
 from orchestrator.daemon.inspection.doctor_checks import DoctorFinding, Environment, Level
+from orchestrator.integrations.notices.health import HealthBook
+from orchestrator.integrations.notices.outbox import FOLDER as NOTIFICATIONS
+from orchestrator.integrations.notices.service import INSTALL as INSTALL_APPRISE
+from orchestrator.settings.sections.notify import COMMAND
 from orchestrator.settings.settings import Settings
 
 INSTALL_TRACES = "pip install 'orchestrator[telemetry]'"
@@ -18,6 +22,24 @@ def check_telling(settings: Settings, variables: Environment) -> Iterator[Doctor
         text = f"people.notify_command names {command[0]!r:.200}, and there is no such program: nobody would be told"
         mend = "correct people.notify_command in orchestrator.toml"
         yield DoctorFinding(name="notices", level=Level.BAD, text=text, mend=mend)
+
+
+def check_channels(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
+    """Check that every channel of notices has what it needs, and that it worked when it was last used."""
+    known, book = {*settings.notify.channels}, HealthBook(settings.data_dir / NOTIFICATIONS)
+    if settings.people.notify_command:
+        known.add(COMMAND)
+    for name, channel in settings.notify.channels.items():
+        if missing := [variable for variable in channel.variables() if not variables.get(variable)]:
+            text = f"{name} needs the variable {missing[0]}, which is not set"
+            yield DoctorFinding(name="channel", level=Level.WARN, text=text, mend="orchestrator help notifications")
+        elif channel.type == "apprise" and find_spec("apprise") is None:
+            text = f"{name} needs Apprise, which is not installed"
+            yield DoctorFinding(name="channel", level=Level.WARN, text=text, mend=INSTALL_APPRISE)
+    for name in sorted(known & book.now.keys()):
+        if (health := book.of(name)).is_dead:
+            text, mend = f"{name} does not work {health.summary}", f"orchestrator notify test {name}"
+            yield DoctorFinding(name="channel", level=Level.WARN, text=text, mend=mend)
 
 
 def check_traces(settings: Settings) -> Iterator[DoctorFinding]:
