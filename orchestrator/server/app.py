@@ -22,20 +22,18 @@ from orchestrator.server.routes import (
     checkpoints,
     daemon,
     events,
-    hooks,
     inspection,
     limits,
     preview,
     records,
     reports,
-    schedules,
-    sources,
     state_operations,
     tasks,
     texts,
     tokens,
     user_requests,
 )
+from orchestrator.server.routes.intake import hooks, schedules, sources
 from orchestrator.server.routes.oversight import disk, notifications
 from orchestrator.server.web.router import add_pages
 

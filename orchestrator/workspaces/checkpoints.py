@@ -29,7 +29,8 @@ from orchestrator.errors import InvalidTransition, OrchestratorError
 from orchestrator.formats.files import parsed, read_file
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.task_files import TaskFiles
-from orchestrator.workspaces.workspace import DeliveredBranch, Workspace
+from orchestrator.workspaces.delivery.user_branches import DeliveredBranch
+from orchestrator.workspaces.workspace import Workspace
 
 log = structlog.get_logger()
 

@@ -30,24 +30,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.task.checkpoint import SavedWork
-from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.removal.trash import Trash
-from orchestrator.workspaces.clone import FETCH, Clone, WorkspaceError, branch_names, clone_folder_name, identity
+from orchestrator.workspaces.clone import Clone, WorkspaceError, branch_names, clone_folder_name, identity
+from orchestrator.workspaces.delivery.user_branches import DeliveredBranch, put_branch, put_tag
 from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.folders import build_aside, erase
-from orchestrator.workspaces.git import Git, GitError
+from orchestrator.workspaces.git import Git
 from orchestrator.workspaces.repository import open_repository
 from orchestrator.workspaces.worktree import Worktree, items
 
 MAX_DIRTY_NAMES = 50
 MAX_COMMITS = 200
 _PLAIN_NAME = re.compile(r"^[A-Za-z0-9](?:\.?[A-Za-z0-9_-]){0,120}$")
-
-
-class DeliveryError(OrchestratorError):
-    """The finished branch cannot be delivered to the user's repository; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,15 +85,6 @@ class BranchFacts:
     dirty: tuple[str, ...]
     commits: tuple[Commit, ...]
     changed: DiffStat
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveredBranch:
-    """The branch in the user's repository; `already` if it pointed to this commit before."""
-
-    branch: str
-    commit: str
-    already: bool
 
 
 class Workspace:
@@ -266,34 +253,7 @@ class Workspace:
         the task delivered before its data folder was restored from a backup, and did again since, is kept as
         `<branch>-before-restore-<commit>`. Raises DeliveryError if it points elsewhere, and RepositoryError.
         """
-        clone = self.clone_of(task_id)
-        user, _ = open_repository(repo)
-        ref, brought = f"refs/heads/{branch}", f"refs/orchestrator/{task_id}/delivered"
-        there, is_forward = user.ask("rev-parse", "--verify", "--quiet", ref), False
-        if there == commit:
-            return DeliveredBranch(branch=branch, commit=commit, already=True)
-        if there is not None:
-            was_restored = _was_left_by(user, ref, task_id)
-            is_ours = clone.has(there) and (clone.ref(brought) == there or was_restored)
-            is_forward = is_ours and clone.git.ask("merge-base", "--is-ancestor", there, commit) is not None
-            may_move = is_forward or was_restored
-            if not may_move or user.ask("symbolic-ref", "--quiet", "HEAD") == ref:
-                raise DeliveryError(
-                    f"{escape_text(str(repo))} has a branch {branch} already, at {there}; rename it there"
-                    f" (`git branch -m {branch} {branch}-old`) and retry: the work itself is safe at {commit}"
-                )
-        try:
-            user.run(*FETCH, str(clone.folder), commit, timeout=1800.0)
-            if there is not None and not is_forward:
-                user.run("update-ref", "-m", f"orchestrator: {task_id}", f"{ref}-before-restore-{there[:12]}", there)
-            user.run("update-ref", "-m", f"orchestrator: {task_id}", ref, commit, there or "0" * len(commit))
-            clone.git.run("update-ref", brought, commit)
-        except GitError as error:
-            raise DeliveryError(
-                f"branch {branch} could not be created in {escape_text(str(repo))}: {error}; correct that and retry: "
-                f"the work itself is safe at {commit} in {escape_text(str(clone.folder))}"
-            ) from error
-        return DeliveredBranch(branch=branch, commit=commit, already=False)
+        return put_branch(task_id, self.clone_of(task_id), repo, branch, commit)
 
     def subjects(self, task_id: str, base_commit: str, commit: str) -> list[str]:
         """Return the subjects of the commits since the base, oldest first, at most 200."""
@@ -311,13 +271,7 @@ class Workspace:
 
         Raises DeliveryError if it points to another commit.
         """
-        user, _ = open_repository(repo)
-        ref = f"refs/tags/{tag}"
-        there = user.ask("rev-parse", "--verify", "--quiet", ref)
-        if there not in {None, commit}:
-            raise DeliveryError(f"{escape_text(str(repo))} has a tag {tag} already, at {there}; choose another version")
-        if there is None:
-            user.run("update-ref", "-m", "orchestrator: release", ref, commit, "0" * len(commit))
+        put_tag(repo, tag, commit)
 
     def restore(self, task_id: str, repo: Path, branch: str, commit: str) -> DeliveredBranch:
         """Deliver any commit that was seen, under a branch name that a person may have chosen. Raises as `deliver`
@@ -388,11 +342,6 @@ class Workspace:
         listed = self.clone_of(task_id).git.run("for-each-ref", wanted, f"refs/orchestrator/{_plain(task_id)}/")
         rows = (row.partition(" ") for row in listed.splitlines())
         return [(int(name), rest) for name, _, rest in rows if name.isdecimal()]
-
-
-def _was_left_by(user: Git, ref: str, task_id: str) -> bool:
-    """Return whether the task put a branch of the user's where it is; a restored data folder may not know of that."""
-    return (user.ask("log", "-g", "-1", "--format=%gs", ref, "--") or "").strip() == f"orchestrator: {task_id}"
 
 
 def _plain(name: str) -> str:

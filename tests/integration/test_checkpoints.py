@@ -28,7 +28,8 @@ from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.checkpoints import Checkpoints, NotAtRest, NothingSaved
 from orchestrator.workspaces.clone import WorkspaceError
-from orchestrator.workspaces.workspace import DeliveryError, Workspace
+from orchestrator.workspaces.delivery.user_branches import DeliveryError
+from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.recording_executor import RecordingExecutor
 from tests.fakes.repositories import commit, git, repository
 from tests.fakes.tasks import full_pipeline, submitted

@@ -10,8 +10,9 @@ import pytest
 
 from orchestrator.core.task.checkpoint import SavedWork
 from orchestrator.workspaces.clone import WorkspaceError
+from orchestrator.workspaces.delivery.user_branches import DeliveryError
 from orchestrator.workspaces.git import GitError
-from orchestrator.workspaces.workspace import DeliveryError, DiffStat, PreparedWorkspace, Workspace
+from orchestrator.workspaces.workspace import DiffStat, PreparedWorkspace, Workspace
 from tests.fakes.repositories import Trap, commit, git, repository
 
 

@@ -1,5 +1,6 @@
 """`backup` and `restore`: a consistent copy of the data folder under a living daemon, and a folder made of one."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from orchestrator.cli.output import console, facts, note, print_json
 from orchestrator.daemon.backup.restoring import RESTORED_SETTINGS, Restored, restore_backup
 from orchestrator.formats.fields import list_of, text_of
 from orchestrator.formats.units import size as shown
-from orchestrator.server.schemas.backup import BackupContentsView, BackupView, RestoredFolderView
+from orchestrator.server.schemas.oversight.backup import BackupContentsView, BackupView, RestoredFolderView
 from orchestrator.settings.environment import config_folders, credentials_folder
 from orchestrator.settings.loading import SettingsError
 from orchestrator.storage.backup.contents import Part
@@ -30,6 +31,8 @@ from orchestrator.storage.backup.reading import Contents, Listed, counts_of, lis
 from orchestrator.storage.vault import CREDENTIAL
 
 STANDARD = "-"
+NICENESS = 10
+"""By how much the daemon and its agents come before a backup."""
 TELL_EVERY = 1.0
 """Seconds between two lines of progress."""
 KEY_NOTE = (
@@ -63,6 +66,7 @@ def backup(  # noqa: PLR0913, PLR0917 - one parameter for each option
         return
     if what in {"verify", "list"}:
         raise UsageError(f"name the backup: `orchestrator backup {what} FILE`; a file of that name is ./{what}")
+    os.nice(NICENESS)
     options, progress = context_of(context), _Progress()
     order = BackupOrder(
         data_dir=options.places().data_dir.absolute(),

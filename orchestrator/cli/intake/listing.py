@@ -8,7 +8,7 @@ from rich.text import Text
 from orchestrator.cli.context import Json, context_of
 from orchestrator.cli.output import ago, console, facts, local, plain, print_json, table
 from orchestrator.daemon.intake.records import IntakeKind
-from orchestrator.server.schemas.intake import IntakeFilter, IntakeRecordView, IntakeView
+from orchestrator.server.schemas.intake.intake import IntakeFilter, IntakeRecordView, IntakeView
 
 COLOURS = {IntakeKind.TAKEN: "green", IntakeKind.REFUSED: "bold red", IntakeKind.FAILED: "yellow"}
 

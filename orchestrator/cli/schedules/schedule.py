@@ -28,7 +28,7 @@ from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
 from orchestrator.core.schedule.run_windows import span_to
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.server.access.schedules import ScheduleClient
-from orchestrator.server.schemas.schedules import ScheduleBody, ScheduledRunView, ScheduleView
+from orchestrator.server.schemas.intake.schedules import ScheduleBody, ScheduledRunView, ScheduleView
 
 HEADINGS = ("NAME", "WHEN", "ZONE", "NEXT", "LAST", "RESULT", "TITLE")
 RUN_HEADINGS = ("DUE", "RESULT", "TASK", "WHY")

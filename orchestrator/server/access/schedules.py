@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 from orchestrator.server.client import Client
 from orchestrator.server.schemas.base import to_view
-from orchestrator.server.schemas.schedules import ScheduleBody, ScheduleList, ScheduleView
+from orchestrator.server.schemas.intake.schedules import ScheduleBody, ScheduleList, ScheduleView
 
 
 class ScheduleClient:

@@ -12,7 +12,7 @@ from orchestrator.server.openapi.refusals import refuses
 from orchestrator.server.problems import HttpProblem, RefusedRequest
 from orchestrator.server.routes.dependencies import TheService
 from orchestrator.server.schemas.base import compose_view
-from orchestrator.server.schemas.intake import (
+from orchestrator.server.schemas.intake.intake import (
     HookStatusView,
     HookView,
     InboxView,

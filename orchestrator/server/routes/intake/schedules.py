@@ -15,7 +15,7 @@ from orchestrator.server.idempotency import KeyedRoute
 from orchestrator.server.openapi.refusals import TRACKER, refuses
 from orchestrator.server.routes.dependencies import By, TheService
 from orchestrator.server.schemas.base import compose_view
-from orchestrator.server.schemas.schedules import SCHEDULE_NAME, ScheduleBody, ScheduleList, ScheduleView
+from orchestrator.server.schemas.intake.schedules import SCHEDULE_NAME, ScheduleBody, ScheduleList, ScheduleView
 
 router = APIRouter(prefix="/api/schedules", tags=["schedules"], route_class=KeyedRoute)
 

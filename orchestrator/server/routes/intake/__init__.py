@@ -1,0 +1,1 @@
+"""Routes by which work comes in besides tasks: webhooks, schedules, repositories by address."""

@@ -1,0 +1,1 @@
+"""What leaves a task's clone for the user's repository."""
