@@ -121,9 +121,9 @@ def test_the_screen_shows_who_works_who_waits_and_what_happens(tmp_path: Path) -
 
 def test_a_task_is_selected_looked_at_paused_and_cancelled_with_keys(tmp_path: Path) -> None:
     with DaemonHarness(tmp_path, scenario=held_by(tmp_path / "gate")) as harness:
-        tasks = [harness.submit(f"Number {number}") for number in range(5)]
+        tasks = [harness.submit(f"Number {number}") for number in range(8)]
         harness.wait_until_it_works(tasks[0], "ANALYSIS")
-        with terminal(harness, 60, 13) as screen:
+        with terminal(harness, 60, 16) as screen:
             screen.shows(harness, tasks[0], "? help", "more tasks")
             screen.press("?")
             screen.shows(harness, "retry it, if it is blocked")

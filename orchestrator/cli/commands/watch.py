@@ -171,7 +171,8 @@ def _picture(  # noqa: PLR0913, PLR0917 - everything that is on the screen
     """Return the whole screen, and how many rows the list of tasks has: the lines that the rest leaves."""
     width, height = screen.size
     head = [_cut(one, width) for one in _head(found, away)]
-    events = [_cut(render_event(one), width) for one in last[-max(3, height // 4) :]]
+    told = last[-max(3, height // 4) :] if now.shown is Shown.TASKS else ()
+    events = [_cut(render_event(one), width) for one in told]
     rows = max(1, height - len(head) - len(events) - 5)
     shown = found.tasks[now.first : now.first + rows]
     hidden = len(found.tasks) - len(shown) + found.more
