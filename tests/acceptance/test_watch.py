@@ -119,12 +119,41 @@ def test_the_screen_shows_who_works_who_waits_and_what_happens(tmp_path: Path) -
         assert screen.ended() == 0
 
 
+def test_a_task_is_selected_looked_at_paused_and_cancelled_with_keys(tmp_path: Path) -> None:
+    with DaemonHarness(tmp_path, scenario=held_by(tmp_path / "gate")) as harness:
+        tasks = [harness.submit(f"Number {number}") for number in range(8)]
+        harness.wait_until_it_works(tasks[0], "ANALYSIS")
+        with terminal(harness, 60, 16) as screen:
+            screen.shows(harness, tasks[0], "? help", "more tasks")
+            screen.press("?")
+            screen.shows(harness, "retry it, if it is blocked")
+            screen.press("qp")
+            screen.shows(harness, "select a task first", tasks[0])
+            screen.press("\x1b[Bp")
+            screen.shows(harness, f"{tasks[0]}: pause is done")
+            harness.wait_until(tasks[0], lambda now: now.paused)
+            screen.press("\x1b[F")
+            screen.shows(harness, tasks[0])
+            screen.press("\x1b[H\r")
+            screen.shows(harness, "because ", "next: ")
+            screen.press("qc")
+            screen.shows(harness, "? (y/n)")
+            screen.press("y")
+            screen.shows(harness, "cancel is done")
+            screen.press("q")
+            assert screen.ended() == 0
+            assert "every task goes on" in screen.text
+        statuses = [harness.client.task(task).status.value for task in tasks]
+        assert statuses.count("cancelled") == 1
+
+
 def test_the_screen_outlives_the_daemon_and_says_that_it_is_away(tmp_path: Path) -> None:
     with DaemonHarness(tmp_path, scenario=held_by(tmp_path / "gate")) as harness, terminal(harness) as screen:
         task = harness.submit("First")
         screen.shows(harness, task)
         harness.kill()
-        screen.shows(harness, "daemon not reachable: ", task)
+        lines = screen.shows(harness, "daemon not reachable: ", task)
+        assert lines[0].startswith("daemon not reachable: ")
         harness.start()
         screen.shows(harness, "resumed by a new daemon")
         harness.wait_for("the end of the warning", lambda: "daemon not reachable: " not in "\n".join(screen.picture()))

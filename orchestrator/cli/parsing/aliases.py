@@ -64,11 +64,11 @@ ANSWERS = {
     "started it, as with `systemctl --user restart orchestrator`, and its agents outlive that",
     "reload": "nothing has to be reloaded: the daemon takes over changed settings by itself, "
     "and `orchestrator check` shows what is wrong in them",
-    "up": "`orchestrator serve` runs the daemon; `orchestrator help service` makes it a service",
+    "up": "`orchestrator serve` runs the daemon; `orchestrator service install` makes it a service",
     "down": "`orchestrator drain` ends all agents and keeps their sessions; then stop the daemon as it was started",
-    "enable": "`orchestrator help service` says how the daemon becomes a service",
-    "disable": "`orchestrator help service` says how the daemon becomes a service, and how it ends being one",
-    "install": "`orchestrator help install` and `orchestrator help service` say how; "
+    "enable": "`orchestrator service install` makes the daemon a service",
+    "disable": "`orchestrator service uninstall` removes the service of the daemon; tasks stay",
+    "install": "`orchestrator service install` makes the daemon a service, "
     "`orchestrator plugin install` is for Claude Code",
     "config": "the settings are in orchestrator.toml: `orchestrator check` validates them, "
     "`orchestrator help settings` explains them",
