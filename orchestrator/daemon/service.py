@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.access.credentials import Credentials
+from orchestrator.daemon.backup.notes import BackupNotes
 from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
@@ -145,7 +146,7 @@ def build_service(parts: ServiceParts) -> Service:
         attention=attention,
         intake=intake,
         redact=redact,
-        note_sources=(schedules.not_submitted, intake.notes),
+        note_sources=(schedules.not_submitted, intake.notes, BackupNotes(store.data_dir).notes),
     )
     return Service(
         data_dir=store.data_dir,
@@ -176,6 +177,7 @@ def build_service(parts: ServiceParts) -> Service:
         changes=changes,
         oversight=_oversight(parts, watched),
         schedules=schedules,
+        sources=SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock),
         notifications=parts.notifications,
         disk=_disk_service(parts, index, tasks),
         sources=SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock),
@@ -270,6 +272,7 @@ def _status_service(parts: ServiceParts) -> StatusService:
         supervisor=parts.supervisor,
         usage_of=parts.usage_of,
         isolation=parts.isolation,
+        dead_channels=parts.notifications.dead_channels,
         started_at=parts.clock(),
         clock=parts.clock,
     )

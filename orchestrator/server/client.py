@@ -36,6 +36,8 @@ from orchestrator.server.schemas.task_input import (
     CapsBody,
     ChangeBody,
     ImportBody,
+    SourceBody,
+    SourceView,
     SubmissionBody,
     TaskFilter,
 )

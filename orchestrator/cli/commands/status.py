@@ -24,7 +24,7 @@ from orchestrator.cli.output import (
 )
 from orchestrator.core.schedule.run_windows import span_to
 from orchestrator.formats.units import size
-from orchestrator.server.schemas.daemon import RunningView, StatusView
+from orchestrator.server.schemas.daemon import DoctorBriefView, RunningView, StatusView
 from orchestrator.server.schemas.limits import DayView, LimitsView, RunWindowView, WindowView
 from orchestrator.server.schemas.tasks import TaskLine
 
@@ -70,14 +70,24 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("slots", f"{found.places_taken} of {found.places} taken"),
         ("tasks", counts or "none"),
         ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
+        ("doctor", _doctor(found.doctor) if found.doctor else None),
         ("data", found.data_dir),
         ("isolation", found.isolation),
+        *((f"channel {name}", Text(f"dead {why}", style="bold red")) for name, why in found.dead_channels.items()),
         *(("intake waits", plain(one)) for one in found.intake),
         *(
             (f"budget of {one.parent}", f"{budget_text(one.caps, one.spent)}, with its children")
             for one in found.budgets
         ),
     ]
+
+
+def _doctor(found: DoctorBriefView) -> Text:
+    at = local(found.checked_at)
+    if found.bad:
+        text = f"{found.bad} of {found.bad + found.warn} problems would stop the night: orchestrator doctor ({at})"
+        return Text(text, style="bold red")
+    return Text(f"{found.warn} problems, none of which would stop the night ({at})" if found.warn else f"fine ({at})")
 
 
 def _paused(one: TaskLine) -> tuple[Text | str, ...]:

@@ -40,6 +40,7 @@ class DaemonStatus:
     `queue` waits for a slot, `paused` for somebody or something else; `running` are the tasks with processes, and
     `unreadable` those about which nothing can be decided; `budgets` are those that parents share with live children.
     `isolation` says in a line how these are kept apart from the machine.
+    `dead_channels` says since when and why channels of notices do not work.
     """
 
     health: str
@@ -57,6 +58,7 @@ class DaemonStatus:
     queue: tuple[Task, ...]
     paused: tuple[Task, ...]
     unreadable: tuple[Task, ...]
+    dead_channels: Mapping[str, str]
     running: tuple[RunningTask, ...]
     budgets: tuple[SharedBudget, ...]
     run_windows: tuple[RunWindowState, ...]
@@ -91,6 +93,7 @@ class StatusService:
     supervisor: Supervisor
     usage_of: Callable[[Task], Usage | None]
     isolation: Callable[[], str]
+    dead_channels: Callable[[], Mapping[str, str]]
     started_at: datetime
     clock: Callable[[], datetime]
 
@@ -124,6 +127,7 @@ class StatusService:
             queue=tuple(waiting_queue(tasks)),
             paused=tuple(task for task in tasks if task.is_paused and not task.wants_slot),
             unreadable=tuple(self.supervisor.unreadable),
+            dead_channels=self.dead_channels(),
             running=running,
             budgets=snapshot.shared_budgets,
             run_windows=states_of(snapshot.capacity.windows, snapshot.now),
