@@ -177,7 +177,6 @@ def build_service(parts: ServiceParts) -> Service:
         changes=changes,
         oversight=_oversight(parts, watched),
         schedules=schedules,
-        sources=SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock),
         notifications=parts.notifications,
         disk=_disk_service(parts, index, tasks),
         sources=SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock),
