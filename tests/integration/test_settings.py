@@ -172,7 +172,7 @@ def test_run_windows_are_read_with_days_by_name_and_the_home_of_the_user(home: P
     night = '[windows.night]\ndays = ["fri-mon", "wed"]\nopens = "22:00"\ncloses = "24:00"\nrepos = ["~/work"]\n'
     file.write_text(f'{night}zone = "Europe/Berlin"\nat_edge = "end_turn"\n')
     (window,) = load_settings(file).capacity().windows
-    assert (window.name, window.days, window.at_edge) == ("night", {4, 5, 6, 0, 2}, AtEdge.END_TURN)
+    assert (window.name, window.days, window.at_edge) == ("night", frozenset({4, 5, 6, 0, 2}), AtEdge.END_TURN)
     assert (window.opens, window.closes, str(window.zone)) == (time(22), time(0), "Europe/Berlin")
     assert window.repos == (str(home / "work"),)
 
