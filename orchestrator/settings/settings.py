@@ -24,6 +24,7 @@ from orchestrator.settings.sections.checks import CheckSettings
 from orchestrator.settings.sections.folders import FolderSettings
 from orchestrator.settings.sections.forge import ForgeSettings
 from orchestrator.settings.sections.intake import Hooks, Inbox, InboxSettings, Queries
+from orchestrator.settings.sections.monitoring import DoctorSettings, TelemetrySettings
 from orchestrator.settings.sections.notify import NotifySettings
 from orchestrator.settings.sections.people import CallbackSettings, PeopleSettings
 from orchestrator.settings.sections.retention import RetentionSettings
@@ -91,6 +92,8 @@ class Settings(BaseSettings):
     queries: Queries = {}
     hooks: Hooks = {}
     forge: ForgeSettings = ForgeSettings()
+    doctor: DoctorSettings = DoctorSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     backup: BackupSettings = BackupSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()

@@ -69,7 +69,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """How the machine and the daemon are now; sizes in bytes, `limits` are the windows that are used up."""
+    """How the machine and the daemon are now; sizes in bytes, `limits` are the windows that are used up.
+
+    `dead_channels` says of channels of notices since when and why they do not work.
+    """
 
     free_bytes: int
     total_bytes: int
@@ -78,6 +81,7 @@ class MachineFacts:
     running: int
     queued: int
     limits: tuple[tuple[str, datetime | None], ...]
+    dead_channels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +117,7 @@ class NightReportService:
     attention: AttentionService
     limits: LimitService
     settings: Callable[[], Settings]
+    dead_channels: Callable[[], Mapping[str, str]]
     started_at: datetime
     clock: Callable[[], datetime]
     note_sources: Sequence[NoteSource]
@@ -140,6 +145,7 @@ class NightReportService:
             running=sum(task.holds_slot for task in tasks),
             queued=sum(task.wants_slot for task in tasks),
             limits=tuple((one.window, one.until) for one in limits.active),
+            dead_channels=self.dead_channels(),
         )
 
 

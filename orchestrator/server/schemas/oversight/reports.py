@@ -93,7 +93,10 @@ class ClosedWindowView(View):
 
 
 class MachineView(View):
-    """How the machine and the daemon are now; sizes in bytes."""
+    """How the machine and the daemon are now; sizes in bytes.
+
+    `deadChannels` says since when and why a channel of notices does not work.
+    """
 
     free_bytes: int
     total_bytes: int
@@ -102,6 +105,7 @@ class MachineView(View):
     running: int
     queued: int
     limits: tuple[ClosedWindowView, ...]
+    dead_channels: Mapping[str, Words]
 
 
 class ReportView(View):
