@@ -23,6 +23,14 @@ def titles(harness: DaemonHarness) -> list[str]:
     return sorted(document["title"] for document in documents)
 
 
+def apart_from_agents(harness: DaemonHarness) -> DaemonHarness:
+    """Let agents write beside the inbox only, as the settings demand."""
+    own = harness.root / "agent"
+    own.mkdir()
+    harness.writable = [own]
+    return harness
+
+
 def await_tasks(harness: DaemonHarness, number: int) -> None:
     """Wait until so many tasks are committed."""
     harness.wait_for(f"{number} tasks", lambda: len(titles(harness)) >= number)
@@ -34,7 +42,7 @@ def test_files_become_one_task_each_however_often_the_daemon_is_killed(tmp_path:
     inbox = {"folder": str(folder), "repo": str(tmp_path / "repo"), "settle": 0.05, "most_waiting": 1000}
     rng = random.Random(12)
     scenario = {"ANALYSIS": [{"think_ms": 600_000}]}
-    with DaemonHarness(tmp_path, scenario, inbox=inbox, max_agents=1) as harness:
+    with apart_from_agents(DaemonHarness(tmp_path, scenario, inbox=inbox, max_agents=1)) as harness:
         for number in range(FILES):
             draft = folder / f".{number}"
             draft.write_text(f"Task {number:02}\n")
@@ -98,7 +106,8 @@ def test_an_inbox_that_anybody_can_write_in_is_told_and_takes_nothing(tmp_path: 
     folder.mkdir()
     folder.chmod(0o777)
     (folder / "a.md").write_text("Do it\n")
-    with DaemonHarness(tmp_path, inbox={"folder": str(folder), "repo": str(tmp_path / "repo")}) as harness:
+    inbox = {"folder": str(folder), "repo": str(tmp_path / "repo")}
+    with apart_from_agents(DaemonHarness(tmp_path, inbox=inbox)) as harness:
         harness.wait_for("the log", lambda: any(line["event"] == "intake_waits" for line in harness.log))
         assert "every user of this machine can write" in harness.cli("status").stdout
         assert "chmod o-w" in harness.cli("intake").stdout

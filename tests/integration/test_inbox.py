@@ -103,7 +103,7 @@ async def test_a_file_becomes_a_task_and_is_moved_to_done_with_the_id_beside_it(
         assert (record.source, record.name, record.task) == ("inbox", "slug.md", task.id)
         assert "sha256 " in record.evidence
         assert sorted(names_in(site.folder)) == ["done", "refused", "taking"]
-        assert not list((site.root / "data/intake/pending").iterdir())
+        await site.until(lambda: not list((site.root / "data/intake/pending").iterdir()))
 
 
 async def test_json_is_taken_as_the_api_takes_it(site: Site) -> None:

@@ -43,8 +43,8 @@ LOOK_AGAIN = 0.2
 """Seconds until files are looked at again that may not be whole yet."""
 MOST_TRIES = 3
 """After so many failures a file is refused, if others become tasks meanwhile."""
-MOST_AT_ONCE = 50
-"""Files that are taken between two looks at the folder."""
+MOST_AT_ONCE, MOST_LOOKED_AT = 100, 1000
+"""Files that are taken between two looks at the folder, and how many of the oldest are looked at for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,20 +121,23 @@ class Inbox:
     async def _pass(self, folder: Folder, settings: InboxSettings) -> bool:
         begun = await asyncio.to_thread(folder.begun)
         files = await asyncio.to_thread(folder.files)
-        self._forget_gone(files)
+        folders = [file for file in files if file.is_folder]
+        files = [file for file in files if not file.is_folder]
+        oldest = files[:MOST_LOOKED_AT]
+        self._forget_gone(oldest)
+        for file in folders[:MOST_LOOKED_AT]:
+            await self._leave(file, "it is a folder; only regular files are taken")
         self._has_taken, reason = False, self._hold.reason(time.monotonic())
         for file in begun:
             if not reason and file.name not in self._failed:
                 reason = await self._process(folder, file, settings)
         taken = 0
-        for file in files:
+        for file in oldest:
             if reason or taken == MOST_AT_ONCE:
                 break
-            if file.is_folder:
-                await self._leave(file, "it is a folder; only regular files are taken")
-            elif not await self._is_whole(folder, file, settings.settle):
+            if not await self._is_whole(folder, file, settings.settle):
                 continue
-            elif self.queued() >= settings.most_waiting:
+            if self.queued() >= settings.most_waiting:
                 reason = f"{self.queued()} tasks wait to begin, and the inbox adds none beyond {settings.most_waiting}"
             else:
                 taken += 1
@@ -142,7 +145,7 @@ class Inbox:
         for file in begun:
             if not reason and file.name in self._failed:
                 reason = await self._process(folder, file, settings)
-        left = sum(not file.is_folder for file in files) - taken
+        left = len(files) - taken
         self.state = InboxState(folder=settings.folder, waiting=left, trouble=reason)
         if not reason and not self._failed:
             await self._go_on()
