@@ -93,7 +93,10 @@ class ClosedWindowView(View):
 
 
 class MachineView(View):
-    """How the machine and the daemon are now; sizes in bytes."""
+    """How the machine and the daemon are now; sizes in bytes.
+
+    `freed_bytes` is what was freed in the span, in `freed_items` removals by `prune` and by housekeeping.
+    """
 
     free_bytes: int
     total_bytes: int
@@ -102,6 +105,8 @@ class MachineView(View):
     running: int
     queued: int
     limits: tuple[ClosedWindowView, ...]
+    freed_bytes: int
+    freed_items: int
 
 
 class ReportView(View):
