@@ -26,7 +26,8 @@ workspaces/     git clones, worktrees, outboxes; evaluation/ runs checks and rea
 integrations/   trackers, forges, publishing, notifications
 supervisor/     the loop and its inbox; simulation/ runs the same loop on a clock that jumps
 daemon/         executing commands; services/ has the use cases that every interface calls, access/ who may ask,
-                history/ what one task did, reporting/ and inspection/ what an operator reads about the whole
+                history/ what one task did, intake/ what comes in by itself, reporting/ and inspection/ what an operator
+                reads about the whole
 server/         the HTTP API; web/ has the pages, mcp/ the tools of assistants
 cli/            the command line
 

@@ -122,7 +122,11 @@ def _storm(harness: DaemonHarness, receivers: Receivers, dice: random.Random, ki
 
 
 def _count(harness: DaemonHarness, root: Path, receivers: Receivers, ids: list[str], toll: Toll) -> None:
-    told = {f"{task}:{line['event']['key']}" for task in ids for line in harness.journal(task, "PersonTold")}
+    def of(task: str) -> list[str]:
+        return [f"{task}:{line['event']['key']}" for line in harness.journal(task, "PersonTold")]
+
+    harness.wait_for("the notice of every end", lambda: all(map(of, ids)), patience=600)
+    told = {key for task in ids for key in of(task)}
     failed = [line for task in ids for line in harness.journal(task, "PersonTold") if line["event"]["failure"]]
     assert not failed, "storing a notice never fails here"
     toll.told = len(told)
@@ -157,12 +161,13 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         toll = night(Path(folder) / "night", random.Random(given.seed), kills=given.kills, tasks=given.tasks)
-    print(  # noqa: T201
-        f"seed {given.seed}, {toll.seconds:.0f} s: {toll.kills} kills of the daemon, "
-        f"{toll.receiver_kills} more of receivers"
+    lines = (
+        f"seed {given.seed}, {toll.seconds:.0f} s",
+        f"{toll.kills} kills of the daemon, {toll.receiver_kills} more of the receivers",
+        f"{toll.told} notices on {len(CHANNELS)} channels: missing {toll.missing}, told by nobody {toll.strange}",
+        f"sent again with the same key: {toll.twice}; {toll.of_channels} about channels themselves",
     )
-    print(f"{toll.told} notices on {len(CHANNELS)} channels: missing {toll.missing}, strange {toll.strange}")  # noqa: T201
-    print(f"sent again with the same key: {toll.twice}; {toll.of_channels} about channels themselves")  # noqa: T201
+    sys.stdout.write("\n".join(lines) + "\n")
     return 1 if toll.damage else 0
 
 

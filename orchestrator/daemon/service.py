@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.access.credentials import Credentials
+from orchestrator.daemon.backup.notes import BackupNotes
 from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
@@ -134,7 +135,7 @@ def build_service(parts: ServiceParts) -> Service:
     submissions = _submission_service(parts, index)
     status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
-    schedules = build_schedules(store, submissions, supervisor, clock)
+    schedules = build_schedules(store, submissions, supervisor, parts.notifications.announcer.announce)
     history, tasks = _task_history(parts, index, requests), _task_service(parts, index, submissions, recovery)
     intake = _intake(parts, index, submissions, tasks)
     watched = OversightParts(
@@ -145,7 +146,7 @@ def build_service(parts: ServiceParts) -> Service:
         attention=attention,
         intake=intake,
         redact=redact,
-        note_sources=(schedules.not_submitted, intake.notes),
+        note_sources=(schedules.not_submitted, intake.notes, BackupNotes(store.data_dir).notes),
     )
     return Service(
         data_dir=store.data_dir,
@@ -270,6 +271,7 @@ def _status_service(parts: ServiceParts) -> StatusService:
         supervisor=parts.supervisor,
         usage_of=parts.usage_of,
         isolation=parts.isolation,
+        dead_channels=parts.notifications.dead_channels,
         started_at=parts.clock(),
         clock=parts.clock,
     )

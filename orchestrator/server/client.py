@@ -28,7 +28,6 @@ from orchestrator.server.schemas.checkpoints import (
 from orchestrator.server.schemas.daemon import StatusView
 from orchestrator.server.schemas.events import EventView, GapView, OverviewView, StreamFilter
 from orchestrator.server.schemas.intake.intake import IntakeFilter, IntakeView
-from orchestrator.server.schemas.intake.sources import SourceBody, SourceView
 from orchestrator.server.schemas.limits import LimitsView
 from orchestrator.server.schemas.records import AttemptList, JournalPage, TranscriptPage
 from orchestrator.server.schemas.task_input import (
@@ -36,6 +35,8 @@ from orchestrator.server.schemas.task_input import (
     CapsBody,
     ChangeBody,
     ImportBody,
+    SourceBody,
+    SourceView,
     SubmissionBody,
     TaskFilter,
 )

@@ -182,6 +182,8 @@ class _Writer:
         for one in machine.limits:
             until = f" until {self._time(one.until)}" if one.until else ""
             yield f"the usage window {self.words(one.window)} is used up{until}"
+        for name, why in machine.dead_channels.items():
+            yield f"the channel {self.words(name)} of notices does not work: {self.words(why)}"
         if report.since <= machine.daemon_started_at < report.until:
             yield f"the daemon was started at {self._time(machine.daemon_started_at)}"
 

@@ -27,8 +27,12 @@ from orchestrator.settings.settings import PREFIX, Settings
 
 AGENTS_VARIABLES = frozenset({"RUN", "TASK", "ROLE", "ATTEMPT", "SESSION_ID", "RESUME", "OUTBOX", "TOKEN"})
 """Variables with the same prefix that agents are given: they are not settings, and not mistakes."""
-STARTED_BY_DAEMON = {"people": ("notify_command",), "agent": ("executable", "mcp_config")}
-"""The settings, by table, that name programs which the daemon starts outside any run."""
+STARTED_BY_DAEMON = {
+    "people": ("notify_command",),
+    "notify": ("channels",),
+    "agent": ("executable", "mcp_config"),
+}
+"""The settings, by table, that name programs which the daemon starts outside any run, and where it sends secrets."""
 
 
 class SettingsError(DefinitionError):

@@ -23,7 +23,8 @@ from orchestrator.settings.sections.backup import BackupSettings
 from orchestrator.settings.sections.checks import CheckSettings
 from orchestrator.settings.sections.folders import FolderSettings
 from orchestrator.settings.sections.forge import ForgeSettings
-from orchestrator.settings.sections.intake import Hooks, InboxSettings, Queries
+from orchestrator.settings.sections.intake import Hooks, Inbox, InboxSettings, Queries
+from orchestrator.settings.sections.monitoring import DoctorSettings, TelemetrySettings
 from orchestrator.settings.sections.notify import NotifySettings
 from orchestrator.settings.sections.people import CallbackSettings, PeopleSettings
 from orchestrator.settings.sections.retention import RetentionSettings
@@ -87,10 +88,12 @@ class Settings(BaseSettings):
     budget: BudgetSettings = BudgetSettings()
     windows: WindowTable = {}
     trackers: Trackers = TrackerSettings()
-    inbox: InboxSettings = InboxSettings()
+    inbox: Inbox = InboxSettings()
     queries: Queries = {}
     hooks: Hooks = {}
     forge: ForgeSettings = ForgeSettings()
+    doctor: DoctorSettings = DoctorSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     backup: BackupSettings = BackupSettings()
     log: LogSettings = Field(default_factory=LogSettings)
     folders: FolderSettings = FolderSettings()

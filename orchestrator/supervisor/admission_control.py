@@ -37,7 +37,7 @@ class AdmissionControl:
         reason = shortage.reason if shortage else None
         holds_all = shortage is not None and shortage.kind is not ShortOf.LOAD
         if (shortage and shortage.kind) != self._short_of:
-            log.warning("pressure_changed", reason=reason)
+            (log.warning if shortage else log.info)("pressure_changed", reason=reason)
         self._short_of = shortage.kind if shortage else None
         self.capacity = replace(
             self.capacity, pressure=reason if holds_all else None, busy=None if holds_all else reason

@@ -92,13 +92,15 @@ class SharedState:
 
     def _adopt(self, breaker: Breaker) -> None:
         if breaker.fault != self.breaker.fault:
-            log.warning("trouble_changed", fault=breaker.fault, reason=breaker.reason)
+            tell = log.info if breaker.fault is None else log.warning
+            tell("trouble_changed", fault=breaker.fault, reason=breaker.reason)
         self.breaker, self.unwritten = breaker, self.unwritten or breaker != self.breaker
 
     def set_usable(self, trouble: Trouble | None) -> None:
         """Record whether agents can work, as far as can be told without a turn."""
         if trouble != self.unusable:
-            log.warning("agents_usable_changed", trouble=trouble and trouble.reason)
+            tell = log.warning if trouble else log.info
+            tell("agents_usable_changed", trouble=trouble and trouble.reason)
             self.unannounced = trouble
         self.unusable, self.unchecked = trouble, None
 

@@ -16,5 +16,6 @@ def backup_loop(base: Base) -> Callable[[], Coroutine[object, object, None]]:
         config=base.config,
         settings=lambda: base.settings.now.backup,
         clock=lambda: clock.now().astimezone(zone),
+        announce=base.notifications.announcer.announce,
     )
     return schedule.run

@@ -155,7 +155,7 @@ def _loops(
         "schedules": service.schedules.run,
         "housekeeping": Housekeeper(service.disk).run,
         "backups": backup_loop(base),
-        **monitoring_loops(service),
+        **monitoring_loops(base, supervisor, service),
         **intake_loops(base, service),
         **notification_loops(base, service),
     }

@@ -23,6 +23,7 @@ def notification_loops(base: Base, service: Service) -> dict[str, Callable[[], C
         watch=base.notifications.watch,
         channels=lambda: _channels(base),
         redact=base.redactor.masked,
+        pause=lambda: base.settings.now.notify.retry_pause,
     )
     base.settings.on_change(lambda _: courier.adopt())
     report = MorningReport(

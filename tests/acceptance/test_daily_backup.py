@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.acceptance.harness import DaemonHarness, Json
+from tests.acceptance.harness import DaemonHarness, Json, line_count
 
 OLD = [f"orchestrator-2026010{day}T050000Z.tar.zst" for day in range(1, 6)]
 
@@ -27,11 +27,16 @@ def test_a_backup_that_was_due_is_made_at_the_start_and_the_oldest_are_removed(t
 
 def test_a_backup_that_fails_is_told_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with DaemonHarness(tmp_path, backup={"folder": str(tmp_path / "file")}) as harness:
+    tell = ["sh", "-c", f"cat >> {tmp_path}/told"]
+    folder = {"folder": str(tmp_path / "file")}
+    with DaemonHarness(tmp_path, backup=folder, people={"notify_command": tell}) as harness:
         (failed,) = harness.wait_for("the failure", lambda: logged(harness, "backup_failed"))
         assert str(tmp_path / "file") in failed["file"]
         known = harness.wait_for("the note", lambda: json.loads((harness.data / "backups.json").read_bytes()))
         assert known["failure"] == failed["reason"]
+        harness.wait_for("the notice", lambda: line_count(tmp_path / "told"))
+        assert "The daily backup to" in (tmp_path / "told").read_text()
+        assert "the backup failed: " in harness.cli("report").stdout
 
 
 def logged(harness: DaemonHarness, event: str) -> list[Json]:

@@ -216,3 +216,20 @@ def test_the_agents_page_shows_who_runs_and_what_that_takes(tmp_path: Path) -> N
         harness.client.request(task, "cancel")
         harness.wait_for_end(task, TaskStatus.CANCELLED)
         assert "No agent and no check has a process." in api.get("/agents/running").text
+
+
+def test_the_daemon_examines_itself_when_it_was_away_in_the_evening_and_shows_what_it_found(tmp_path: Path) -> None:
+    harness = DaemonHarness(tmp_path, doctor={"at": time.strftime("%H:%M")}, free_space_floor="900TiB")
+    missed = {"format": 1, "due": "2026-01-01T00:00:00Z", "checked_at": "2026-01-01T00:00:00Z", "findings": []}
+    harness.data.mkdir(mode=0o700)
+    (harness.data / "doctor.json").write_bytes(orjson.dumps(missed))
+    with harness, api_of(harness) as api:
+        harness.wait_for("an examination", lambda: [one for one in harness.log if one["event"] == "doctor_examined"])
+        brief = api.get("/api/status").json()["doctor"]
+        assert brief["bad"] == 1
+        assert "problems would stop the night: orchestrator doctor" in harness.cli("status").stdout
+        notes = api.get("/api/report").json()["notes"]
+        assert [note for note in notes if note.endswith(": disk")]
+        assert samples(api.get("/metrics").text)['orchestrator_doctor_findings{level="bad"}'] == 1
+        recorded = orjson.loads((harness.data / "doctor.json").read_bytes())
+        assert [one["name"] for one in recorded["findings"] if one["level"] == "bad"] == ["disk"]

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tests.fakes.repositories import commit, git
 from tests.fakes.tracker_server import DAY, Issue, Raw, Status, TrackerServer
 
 PATIENCE = 30.0
+EVER = (datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
 AGENT = ("agent",)
 SECRET = "-----BEGIN " + "PRIVATE KEY-----\nAAAA"
 
@@ -195,7 +197,7 @@ async def test_a_refused_ticket_is_tried_again_when_it_has_changed(tmp_path: Pat
         assert "must not be passed on" in site.kinds(IntakeKind.REFUSED)[0]
         await site.polled()
         assert len(site.kinds(IntakeKind.REFUSED)) == 1
-        notes = await desk.service.intake.notes(DAY.replace(year=2000), DAY.replace(year=3000))
+        notes = await desk.service.intake.notes(*EVER)
         assert any("acme/app#1 was refused" in line for line in notes)
         github.change("acme/app#1", body="Harmless now.", updated="2026-05-29T12:00:00Z")
         await site.polled()

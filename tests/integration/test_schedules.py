@@ -1,7 +1,7 @@
 """Schedules with a real store and the real API: what is due is submitted once, whatever happens in between."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from orchestrator.core.events.notice import MachineNoticeKind, check_key
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
@@ -38,6 +39,7 @@ class Desk:
 
     daemon: InProcessDaemon
     clock: Clock
+    told: dict[str, str] = field(default_factory=dict)
 
     def restarted(self) -> ScheduleService:
         return ScheduleService(
@@ -46,7 +48,16 @@ class Desk:
             supervisor=self.daemon.supervisor,
             tasks=self.daemon.store,
             clock=self.clock,
+            tell=self.tell,
         )
+
+    async def tell(self, key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> bool:
+        """Keep what people are told; the same thing is told once."""
+        assert (kind, command) == (MachineNoticeKind.SCHEDULE, "orchestrator schedule show nightly")
+        check_key(key)
+        is_new = key not in self.told
+        self.told.setdefault(key, text)
+        return is_new
 
     def wanted(self, **more: Any) -> NewSchedule:
         repo = str(self.daemon.settings.data_dir.parent / "repo")
@@ -130,6 +141,7 @@ async def test_missed_times_are_told_and_by_choice_made_up_for_once(desk: Desk, 
     assert note.startswith("schedule nightly: ")
     assert "runs were missed, the last at 2026-05-3" in note
     assert await service.not_submitted(desk.clock.now - DAY, desk.clock.now) == []
+    assert list(desk.told.values()) == [note]
     assert service.next_time(schedule) == TONIGHT + 4 * DAY
 
 
@@ -146,6 +158,7 @@ async def test_a_second_task_beside_a_live_one_is_refused_or_waits_for_it(desk: 
         assert [run.result for run in schedule.runs] == [RunResult.SUBMITTED, RunResult.REFUSED]
         assert first is not None
         assert f"its last task has not ended: {first} is " in schedule.runs[1].reason
+        assert [text.partition(", ")[0] for text in desk.told.values()] == ["schedule nightly: 1 run was refused"]
     else:
         second = desk.daemon.supervisor.tasks[schedule.runs[1].task or ""]
         assert (second.schedule.after, second.schedule.after_any_end) == ((first,), True)

@@ -4,11 +4,13 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from datetime import time
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
+from orchestrator.core.schedule.run_windows import AtEdge
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.settings.loading import SettingsError, load_settings
 from orchestrator.settings.settings import Settings
@@ -127,6 +129,22 @@ def test_the_log_is_json_under_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
             "[checks.commands]\n" + "".join(f"a{number} = 'true'\n" for number in range(51)),
             ":1: checks.commands: dictionary should have at most 50 items",
         ),
+        (
+            '[windows.night]\nopens = "22:00"\ncloses = "06:30"\nzone = "Europe/Berlyn"',
+            ":1: windows.night: value error, 'Europe/Berlyn' is not a time zone; did you mean 'Europe/Berlin'?",
+        ),
+        (
+            '[windows.night]\nopens = "22:00"\ncloses = "26:30"',
+            ":1: windows.night: value error, '26:30' is not a time of day; write 22:00",
+        ),
+        (
+            '[windows.night]\nopens = "22:00"\ncloses = "06:30"\ndays = "weekdys"',
+            ":1: windows.night: value error, 'weekdys' is not a day; write one of mon, tue,",
+        ),
+        (
+            '[windows.night]\nopens = "22:00"\ncloses = "06:30"\nat_edg = "freeze"',
+            ":4: unknown key 'windows.night.at_edg'; did you mean 'at_edge'?",
+        ),
         ("max_agents = \n", ":1: this is not TOML"),
         ("a = 1\0", ":1: this is binary, not text"),
     ],
@@ -147,6 +165,16 @@ def test_on_blocked_depends_on_the_autonomy_unless_it_is_set(home: Path) -> None
     )
     assert unsaid == {Autonomy.INTERACTIVE: OnBlocked.HALT, Autonomy.AUTO: OnBlocked.ESCALATE}
     assert said == dict.fromkeys(Autonomy, OnBlocked.HALT)
+
+
+def test_run_windows_are_read_with_days_by_name_and_the_home_of_the_user(home: Path) -> None:
+    file = home / "given.toml"
+    night = '[windows.night]\ndays = ["fri-mon", "wed"]\nopens = "22:00"\ncloses = "24:00"\nrepos = ["~/work"]\n'
+    file.write_text(f'{night}zone = "Europe/Berlin"\nat_edge = "end_turn"\n')
+    (window,) = load_settings(file).capacity().windows
+    assert (window.name, window.days, window.at_edge) == ("night", frozenset({4, 5, 6, 0, 2}), AtEdge.END_TURN)
+    assert (window.opens, window.closes, str(window.zone)) == (time(22), time(0), "Europe/Berlin")
+    assert window.repos == (str(home / "work"),)
 
 
 def test_a_requested_file_must_exist(home: Path) -> None:

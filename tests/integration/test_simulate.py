@@ -7,13 +7,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, time
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 import structlog
 
 from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.schedule.pressure import Floors
+from orchestrator.core.schedule.run_windows import AtEdge, RunWindow
 from orchestrator.core.task.budget import Caps
 from orchestrator.core.task.task import Task
 from orchestrator.pipelines.pipeline_file import parse_pipeline
@@ -99,6 +102,34 @@ def test_no_invariant_is_violated_in_a_week_of_all_families_with_parents_and_chi
     assert not report.violations, report.violations[0]
     assert "children" in {waits.kind for waits in report.waits}
     assert sum(report.tasks.values()) > 60, "some of them have children"
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NIGHT = RunWindow(name="night", days=frozenset(range(5)), opens=time(22), closes=time(6, 30), zone=BERLIN)
+WEEKEND = replace(
+    NIGHT, name="weekend", days=frozenset({5, 6}), opens=time(1, 30), closes=time(20), at_edge=AtEdge.END_TURN
+)
+LINES = ("0 22 * * 1-5", "30 2 * * *", "0 12 * * 0", "15 */6 * * *")
+SPRING, AUTUMN = datetime(2026, 3, 26, 18, tzinfo=UTC), datetime(2026, 10, 22, 18, tzinfo=UTC)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("start", "days"),
+    [
+        pytest.param(SPRING, 5.0, id="summer time begins"),
+        pytest.param(AUTUMN, 5.0, id="summer time ends"),
+        pytest.param(SPRING, 365.0, id="a year", marks=pytest.mark.long),
+    ],
+)
+def test_no_invariant_is_violated_in_nights_with_run_windows_and_schedules(start: datetime, days: float) -> None:
+    plan = SimulationPlan(
+        tasks=round(4 * days), days=days, crashes=round(3 * days), schedules=LINES, zone=BERLIN, start=start
+    )
+    report = simulate(plan, Capacity(places=3, windows=(NIGHT, WEEKEND)))
+    assert not report.violations, report.violations[0]
+    assert "window" in {waits.kind for waits in report.waits}
+    assert report.scheduled["submitted"] > days
 
 
 def test_the_same_seed_gives_the_same_days() -> None:

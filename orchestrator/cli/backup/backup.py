@@ -1,5 +1,6 @@
 """`backup` and `restore`: a consistent copy of the data folder under a living daemon, and a folder made of one."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -30,6 +31,8 @@ from orchestrator.storage.backup.reading import Contents, Listed, counts_of, lis
 from orchestrator.storage.vault import CREDENTIAL
 
 STANDARD = "-"
+NICENESS = 10
+"""By how much the daemon and its agents come before a backup."""
 TELL_EVERY = 1.0
 """Seconds between two lines of progress."""
 KEY_NOTE = (
@@ -63,6 +66,7 @@ def backup(  # noqa: PLR0913, PLR0917 - one parameter for each option
         return
     if what in {"verify", "list"}:
         raise UsageError(f"name the backup: `orchestrator backup {what} FILE`; a file of that name is ./{what}")
+    os.nice(NICENESS)
     options, progress = context_of(context), _Progress()
     order = BackupOrder(
         data_dir=options.places().data_dir.absolute(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from pydantic import BaseModel, ConfigDict
@@ -9,11 +10,12 @@ from rich.text import Text
 
 from orchestrator.cli.context import CliContext, Json, context_of
 from orchestrator.cli.output import console, plain, print_json
+from orchestrator.daemon.examination.canary import make_canary_turn
+from orchestrator.daemon.examination.examination import Examiner
 from orchestrator.daemon.inspection.doctor_checks import (
     DoctorFinding,
     Environment,
     Level,
-    check_machine,
     is_listening,
     of_another,
 )
@@ -40,9 +42,15 @@ class DoctorReport(BaseModel):
     findings: tuple[DoctorFinding, ...]
 
 
-def doctor(context: typer.Context, json: Json = False) -> int:
+def doctor(
+    context: typer.Context,
+    canary: Annotated[
+        bool, typer.Option("--canary", help="Also let the CLI make one small turn, which costs some cents.")
+    ] = False,
+    json: Json = False,
+) -> int:
     """Check what would stop an unattended night, and print the command that fixes it. Exit code 1 if anything would."""
-    found = tuple(_findings(context_of(context)))
+    found = tuple(_findings(context_of(context), canary=canary))
     ok = all(one.level is not Level.BAD for one in found)
     if json:
         print_json(DoctorReport(ok=ok, findings=found))
@@ -55,7 +63,7 @@ def doctor(context: typer.Context, json: Json = False) -> int:
     return int(not ok)
 
 
-def _findings(place: CliContext) -> Iterator[DoctorFinding]:
+def _findings(place: CliContext, *, canary: bool) -> Iterator[DoctorFinding]:
     """Run every check; with settings that are wrong, those are the first finding, and the defaults are checked."""
     try:
         settings = place.settings()
@@ -65,13 +73,15 @@ def _findings(place: CliContext) -> Iterator[DoctorFinding]:
         )
         places = place.places()
         settings = Settings.model_construct(data_dir=places.data_dir, socket=places.socket)
-    yield from findings(settings, environment_with_secrets())
+    yield from findings(settings, environment_with_secrets(), canary=canary)
 
 
-def findings(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
+def findings(settings: Settings, variables: Environment, *, canary: bool = False) -> Iterator[DoctorFinding]:
     """Run every check, in the order in which one would fix the problems."""
-    yield from check_machine(settings, variables)
+    yield from Examiner().examine(settings, variables)
     yield daemon(settings)
+    if canary:
+        yield from make_canary_turn(settings, variables)
 
 
 def daemon(settings: Settings) -> DoctorFinding:

@@ -1,8 +1,7 @@
 """`simulate`: simulate days of work with the user's settings and pipelines on a virtual clock."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Annotated
 
@@ -10,8 +9,8 @@ import typer
 from pydantic import RootModel
 
 from orchestrator.cli.context import Json, UsageError, context_of
-from orchestrator.cli.output import complain, console, duration, facts, note, print_json, table
-from orchestrator.cli.reports.advice import Variant, alternatives, measure
+from orchestrator.cli.output import complain, console, duration, facts, print_json, table
+from orchestrator.cli.reports.advice import AdvisedReport, advised, show_advice, simulate_variants
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.formats.table import nearest
@@ -43,13 +42,6 @@ WAITED_FOR = {
 """Texts for what tasks wait for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdvisedReport(SimulationReport):
-    """A report, and what the same days would have come to with more of one thing; the first line is as it is."""
-
-    variants: tuple[Variant, ...] = ()
-
-
 class ReportView(RootModel[AdvisedReport]):
     """The report, as `--json` prints it."""
 
@@ -64,10 +56,10 @@ def simulate(  # noqa: PLR0913, PLR0917 - one for each option
     schedule: Annotated[
         list[str] | None, typer.Option(metavar="LINE", help="Submit tasks at '0 22 * * 1-5' besides; repeatable.")
     ] = None,
-    zone: Annotated[str, typer.Option(help="The time zone of --schedule; default: yours.")] = "",
     advise: Annotated[
         bool, typer.Option("--advise/--no-advise", help="Repeat it with more slots and budget, and say what helps.")
     ] = True,
+    zone: Annotated[str, typer.Option(help="The time zone of --schedule; default: yours.")] = "",
     json: Json = False,
 ) -> int:
     """Simulate days of work with your settings and pipelines; agents, users and the account are made up.
@@ -86,15 +78,11 @@ def simulate(  # noqa: PLR0913, PLR0917 - one for each option
     report = asyncio.run(Simulation(config, plan).run())
     if not json:
         _show(report)
-    variants = _variants(config, plan, report) if advise and report.ok else ()
+    variants = simulate_variants(config, plan, report) if advise and report.ok else ()
     if json:
-        print_json(
-            ReportView(
-                AdvisedReport(**{one.name: getattr(report, one.name) for one in fields(report)}, variants=variants)
-            )
-        )
+        print_json(ReportView(advised(report, variants)))
     elif variants:
-        _show_advice(variants, sum(report.tasks.values()))
+        show_advice(variants, sum(report.tasks.values()))
     return int(not report.ok)
 
 
@@ -110,35 +98,6 @@ def _require_line(line: str, zone: tzinfo) -> None:
         parse_recurrence(line, zone)
     except ValueError as error:
         raise UsageError(f"--schedule: {error}") from None
-
-
-def _variants(config: DaemonConfig, plan: SimulationPlan, report: SimulationReport) -> tuple[Variant, ...]:
-    """Return the simulation and those with other settings; nothing if none might have helped."""
-    found = [*alternatives(config, report)]
-    if found:
-        note(f"repeating it with {', '.join(setting for setting, _ in found)}; --no-advise leaves that out")
-    others = [measure(setting, asyncio.run(Simulation(other, plan).run())) for setting, other in found]
-    return (measure(f"max_agents = {config.capacity.places}", report), *others) if others else ()
-
-
-def _show_advice(variants: Sequence[Variant], tasks: int) -> None:
-    """Show what would have helped, the settings as they are first."""
-    now, *others = variants
-    screen = console()
-    screen.print()
-    headings = ("THE SAME DAYS WITH", "NEVER BEGAN", "COMPLETED", "OPEN AT THE END", "COST")
-    screen.print(table(headings, [_variant_row(one, is_now=one is now) for one in variants]))
-    best = min(others, key=lambda one: (one.never_began, -one.completed))
-    if (best.never_began, -best.completed) < (now.never_began, -now.completed):
-        said = f"{now.never_began} of {tasks} tasks never began; with {best.setting} it would have been"
-        screen.print(f"{said} {best.never_began}, and {best.completed} completed instead of {now.completed}")
-    else:
-        screen.print("none of these would have helped: the tasks waited for people, limits or the model's service")
-
-
-def _variant_row(one: Variant, *, is_now: bool) -> tuple[str, ...]:
-    setting = f"{one.setting}, as it is" if is_now else one.setting
-    return setting, str(one.never_began), str(one.completed), str(one.open), f"${one.usd:,.2f}"
 
 
 def _chosen(definitions: Definitions, name: str | None) -> Mapping[str, Pipeline]:

@@ -1,6 +1,9 @@
 """`status` and `limits`: the daemon, running agents, waiting tasks, and usage windows."""
 
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.text import Text
@@ -19,9 +22,10 @@ from orchestrator.cli.output import (
     status_text,
     table,
 )
+from orchestrator.core.schedule.run_windows import span_to
 from orchestrator.formats.units import size
-from orchestrator.server.schemas.daemon import RunningView, StatusView
-from orchestrator.server.schemas.limits import DayView, LimitsView, WindowView
+from orchestrator.server.schemas.daemon import DoctorBriefView, RunningView, StatusView
+from orchestrator.server.schemas.limits import DayView, LimitsView, RunWindowView, WindowView
 from orchestrator.server.schemas.tasks import TaskLine
 
 SHOWN_WAITING = 20
@@ -61,18 +65,29 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("health", Text(found.health, style="green" if found.health == "ok" else "bold yellow")),
         ("because", found.pressure or found.trouble),
         ("paused", found.paused_by and f"all tasks, by {found.paused_by}, until orchestrator resume --all"),
+        ("hours", hours_text(found.run_windows)),
         ("daemon", up),
         ("slots", f"{found.places_taken} of {found.places} taken"),
         ("tasks", counts or "none"),
         ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
+        ("doctor", _doctor(found.doctor) if found.doctor else None),
         ("data", found.data_dir),
         ("isolation", found.isolation),
+        *((f"channel {name}", Text(f"dead {why}", style="bold red")) for name, why in found.dead_channels.items()),
         *(("intake waits", plain(one)) for one in found.intake),
         *(
             (f"budget of {one.parent}", f"{budget_text(one.caps, one.spent)}, with its children")
             for one in found.budgets
         ),
     ]
+
+
+def _doctor(found: DoctorBriefView) -> Text:
+    at = local(found.checked_at)
+    if found.bad:
+        text = f"{found.bad} of {found.bad + found.warn} problems would stop the night: orchestrator doctor ({at})"
+        return Text(text, style="bold red")
+    return Text(f"{found.warn} problems, none of which would stop the night ({at})" if found.warn else f"fine ({at})")
 
 
 def _paused(one: TaskLine) -> tuple[Text | str, ...]:
@@ -139,8 +154,23 @@ def _limit_facts(found: LimitsView) -> list[tuple[str, Text | str | None]]:
         ("windows", None if found.windows else "unknown before the first turn of an agent"),
         ("today", _today(found.day)),
         ("because", found.day.used_up),
+        ("hours", hours_text(found.run_windows)),
         ("slots", fewer if found.places_now < found.places else str(found.places)),
     ]
+
+
+def hours_text(windows: Iterable[RunWindowView]) -> str | None:
+    """Return how run windows stand, in their own zones; None without a window."""
+    now = datetime.now(UTC)
+    return "; ".join(_hours(one, now) for one in windows) or None
+
+
+def _hours(one: RunWindowView, now: datetime) -> str:
+    state = f"{one.name} is {'open' if one.is_open else 'closed'}"
+    if one.until is None:
+        return state
+    at = one.until.astimezone(ZoneInfo(one.zone))
+    return f"{state} until {at:%a %H:%M} {one.zone}, {span_to(one.until, now)}"
 
 
 def _today(day: DayView) -> str:

@@ -25,7 +25,7 @@ class Deed(StrEnum):
     RUN = "run"
     TRY = "try"
     """Run a command that may fail without harm."""
-    DELETE_DATA = "delete data"
+    DELETE_DATA = "delete"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import typer
 from orchestrator.cli.context import UsageError, context_of, retry_while_down
 from orchestrator.cli.output import note
 from orchestrator.daemon.sources.address import AddressRefused, is_address, parse_address
-from orchestrator.daemon.sources.service import SourceState
+from orchestrator.daemon.sources.state import SourceState
 from orchestrator.formats.units import size
 from orchestrator.server.client import Client
 

@@ -31,6 +31,7 @@ class MachineNoticeKind(StrEnum):
     CHANNEL_FAILED = "channel_failed"
     CHANNEL_RECOVERED = "channel_recovered"
     SERVICE = "service"
+    SCHEDULE = "schedule"
     DIGEST = "digest"
     MORNING_REPORT = "morning_report"
     TEST = "test"

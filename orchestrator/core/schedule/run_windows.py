@@ -21,6 +21,8 @@ LOOK_BACK, LOOK_AHEAD = timedelta(days=9), timedelta(days=16)
 """How far openings are looked for: the last closing of a window with one day is within a week, and so is the next
 opening, unless clocks leave its hours out.
 """
+SOON = timedelta(hours=18)
+"""How far off a time may be that is told without its day."""
 _DAY = timedelta(days=1)
 
 
@@ -109,8 +111,7 @@ class Closed:
         if self.until is None:
             return f"its run window {self.window.name} opens on no day of the next two weeks"
         at = self.until.astimezone(self.window.zone)
-        is_today = at.date() == now.astimezone(self.window.zone).date()
-        when = f"{at:%H:%M}" if is_today else f"{at:%a %Y-%m-%d %H:%M}"
+        when = f"{at:%H:%M}" if self.until - now < SOON else f"{at:%a %Y-%m-%d %H:%M}"
         return f"its run window {self.window.name} opens at {when} {self.window.zone}, {span_to(self.until, now)}"
 
 
@@ -172,6 +173,27 @@ def next_edge(windows: RunWindows, now: datetime) -> datetime | None:
     day = now.astimezone(UTC).date()
     edges = (edge for one in _openings(windows, day) for edge in (one.start, one.end) if edge > now)
     return min(edges, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWindowState:
+    """Whether a window is open, and until when it stays as it is; `zone` is the one by whose clocks it opens."""
+
+    name: str
+    zone: str
+    is_open: bool
+    until: datetime | None
+
+
+def states_of(windows: RunWindows, now: datetime) -> tuple[RunWindowState, ...]:
+    """Return how each window stands."""
+    found = []
+    for window in windows:
+        near = openings_near((window,), now.astimezone(UTC).date())
+        inside = next((one for one in near if one.start <= now < one.end), None)
+        until = inside.end if inside else next((one.start for one in near if one.start > now), None)
+        found.append(RunWindowState(name=window.name, zone=str(window.zone), is_open=inside is not None, until=until))
+    return tuple(found)
 
 
 def span_to(at: datetime, now: datetime) -> str:

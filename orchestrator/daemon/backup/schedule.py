@@ -8,21 +8,21 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 
-import orjson
 import structlog
 
-from orchestrator.formats.codec import from_json, stamp, to_json
-from orchestrator.formats.files import make_private, read_file, write_atomically
+from orchestrator.core.events.notice import MachineNoticeKind
+from orchestrator.daemon.backup.notes import DailyBackups, again_command, read_daily_backups, write_daily_backups
+from orchestrator.formats.codec import stamp
+from orchestrator.formats.files import make_private
 from orchestrator.settings.sections.backup import BackupSettings
 
 log = structlog.get_logger()
 
-FILE = "backups.json"
 LOOK_EVERY = 60.0
 """Seconds between two looks at the clock and the settings."""
 LONGEST_REASON = 500
@@ -30,26 +30,14 @@ _NAME = re.compile(r"orchestrator-[0-9]{8}T[0-9]{6}Z\.tar\.zst")
 _PARTIAL = re.compile(r"\.orchestrator-[0-9]{8}T[0-9]{6}Z\.tar\.zst\.partial")
 
 
+class Announce(Protocol):
+    """Tells something that belongs to no decision of a task."""
+
+    async def __call__(self, key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> object: ...
+
+
 class BackupFailed(Exception):
     """The program that makes a backup failed; the message is what it said."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DailyBackups:
-    """What is known of the daily backups; times are UTC."""
-
-    tried_at: datetime | None = None
-    made_at: datetime | None = None
-    file: str = ""
-    bytes: int = 0
-    failure: str = ""
-
-
-def read_daily_backups(data_dir: Path) -> DailyBackups:
-    """Return what is known of the daily backups; nothing if there were none, or the file is damaged."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        return from_json(DailyBackups, orjson.loads(read_file(data_dir / FILE) or b"{}"))
-    return DailyBackups()
 
 
 def last_due(now: datetime, settings: BackupSettings) -> datetime:
@@ -60,12 +48,16 @@ def last_due(now: datetime, settings: BackupSettings) -> datetime:
 
 @dataclass(slots=True, kw_only=True)
 class BackupSchedule:
-    """Makes the daily backups; `config` is the file given with --config. `clock` gives the time on the local clock."""
+    """Makes the daily backups; `config` is the file given with --config. `clock` gives the time on the local clock.
+
+    `announce` tells people once under a key what failed, and the command that mends it; it raises OSError.
+    """
 
     data_dir: Path
     config: Path | None
     settings: Callable[[], BackupSettings]
     clock: Callable[[], datetime]
+    announce: Announce
     every: float = LOOK_EVERY
     _known: DailyBackups = field(default_factory=DailyBackups)
 
@@ -89,23 +81,25 @@ class BackupSchedule:
             size = (await asyncio.to_thread(file.stat)).st_size
             await asyncio.to_thread(remove_oldest, folder, settings.keep)
         except (BackupFailed, OSError) as error:
-            self._fail(now, str(error)[-LONGEST_REASON:], file)
+            await self._fail(now, str(error)[-LONGEST_REASON:], file)
         else:
             self._note(DailyBackups(tried_at=now, made_at=now, file=str(file), bytes=size))
             log.info("backup_made", file=str(file), bytes=size)
 
-    def _fail(self, now: datetime, reason: str, file: Path) -> None:
-        self._note(replace(self._known, tried_at=now, failure=reason))
+    async def _fail(self, now: datetime, reason: str, file: Path) -> None:
+        self._note(replace(self._known, tried_at=now, failed_file=str(file), failure=reason))
         log.warning("backup_failed", file=str(file), reason=reason)
+        text = f"The daily backup to {file.parent} failed: {reason}"
+        try:
+            await self.announce(f"backup:{stamp(now)}", MachineNoticeKind.SERVICE, text, command=again_command(file))
+        except OSError as error:
+            log.warning("backup_failure_not_told", reason=str(error))
 
     async def _run(self, *arguments: str) -> None:
-        """Run a command of this program, at low priority. Raises BackupFailed."""
+        """Run a command of this program. Raises BackupFailed."""
         config = () if self.config is None else ("--config", str(self.config))
         words = ("-m", "orchestrator", *config, "--data-dir", str(self.data_dir), *arguments)
         process = await asyncio.create_subprocess_exec(
-            "nice",
-            "-n",
-            "10",
             sys.executable,
             *words,
             stdin=asyncio.subprocess.DEVNULL,
@@ -125,7 +119,7 @@ class BackupSchedule:
     def _note(self, known: DailyBackups) -> None:
         self._known = known
         try:
-            write_atomically(self.data_dir / FILE, orjson.dumps(to_json(known), option=orjson.OPT_INDENT_2))
+            write_daily_backups(self.data_dir, known)
         except OSError as error:
             log.warning("backup_not_noted", reason=str(error))
 

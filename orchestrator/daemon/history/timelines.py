@@ -39,22 +39,24 @@ class TimelineService:
         version = version_of([self.files.path_of(task_id, JOURNAL)])
         if known := self.kept.unchanged(task_id, version):
             return known.at(now)
-        found = self._read_anew(task_id, now)
+        found = read_timeline(self.files, task_id, self.redact, now)
         self.kept.keep(task_id, version, found)
         return found
 
-    def _read_anew(self, task_id: str, now: datetime) -> Timeline:
-        try:
-            content, skipped = self.files.read_tail(task_id, JOURNAL, MOST_BYTES)
-        except FileNotFoundError:
-            raise StoreError(f"the journal of {task_id} is missing") from None
-        lines = content.splitlines()[1 if skipped else 0 :]
-        wanted = lines[-MOST_LINES:]
-        decisions = (_decision(parsed(raw), task_id) for raw in wanted)
-        found = timeline_of(decisions, now)
-        masked = {label: self.redact(label) for label in {one.label for one in found.intervals}}
-        intervals = tuple(replace(one, label=masked[one.label]) for one in found.intervals)
-        return replace(found, intervals=intervals, is_cut=bool(skipped) or len(wanted) < len(lines))
+
+def read_timeline(files: TaskFiles, task_id: str, redact: Callable[[str], str], now: datetime) -> Timeline:
+    """Return a task's timeline, with its labels masked. Blocks. Raises StoreError."""
+    try:
+        content, skipped = files.read_tail(task_id, JOURNAL, MOST_BYTES)
+    except FileNotFoundError:
+        raise StoreError(f"the journal of {task_id} is missing") from None
+    lines = content.splitlines()[1 if skipped else 0 :]
+    wanted = lines[-MOST_LINES:]
+    decisions = (_decision(parsed(raw), task_id) for raw in wanted)
+    found = timeline_of(decisions, now)
+    masked = {label: redact(label) for label in {one.label for one in found.intervals}}
+    intervals = tuple(replace(one, label=masked[one.label]) for one in found.intervals)
+    return replace(found, intervals=intervals, is_cut=bool(skipped) or len(wanted) < len(lines))
 
 
 def _decision(line: JsonObject | None, task_id: str) -> JsonObject | None:

@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from orchestrator.daemon.inspection.doctor_checks import DoctorFinding, Level, check_machine
+from orchestrator.daemon.examination.examination import Examiner
+from orchestrator.daemon.inspection.doctor_checks import DoctorFinding, Level
+from orchestrator.formats.codec import stamp
 from orchestrator.settings.environment import environment_with_secrets
 from orchestrator.settings.settings import Settings
 
@@ -50,6 +52,7 @@ class DoctorService:
     clock: Callable[[], datetime]
     troubles: Callable[[], Sequence[str]]
     """Why work does not come in, for each source that brings none."""
+    examiner: Examiner = field(default_factory=Examiner)
     _newest: _Examination | None = None
     _work: "asyncio.Task[None] | None" = None
 
@@ -60,26 +63,37 @@ class DoctorService:
             return {}
         return dict.fromkeys(map(str, Level), 0) | Counter(str(one.level) for one in newest.findings)
 
-    async def examine(self) -> DoctorResult:
-        """Return the findings of an examination that began at most a minute ago."""
+    @property
+    def newest(self) -> "DoctorResult | None":
+        """What the last examination found that is done; None before the first."""
+        return _result(self._newest) if self._newest is not None and self._newest.is_done else None
+
+    def recall(self, checked_at: datetime, findings: Sequence[DoctorFinding]) -> None:
+        """Take over what an examination found before the daemon's start."""
+        self._newest = self._newest or _Examination(checked_at, list(findings), is_done=True)
+
+    async def notes(self, since: datetime, until: datetime) -> Sequence[str]:
+        """Return what the last examination in a span found that would stop a night, for its report."""
+        newest = self.newest
+        bad = [one.name for one in newest.findings if one.level is Level.BAD] if newest else []
+        if newest is None or not bad or not since <= newest.checked_at <= until:
+            return ()
+        at = stamp(newest.checked_at)
+        return (f"the doctor found what would stop a night, at {at}: {', '.join(dict.fromkeys(bad))}",)
+
+    async def examine(self, *, anew: bool = False) -> DoctorResult:
+        """Return the findings of an examination that began at most a minute ago, or begins now."""
         newest = self._newest
-        if self._work is None and (newest is None or newest.began_at + KEPT_FOR < self.clock()):
+        if self._work is None and (anew or newest is None or newest.began_at + KEPT_FOR < self.clock()):
             newest = self._newest = _Examination(self.clock())
             self._work = asyncio.create_task(self._examine(newest))
         if self._work is not None:
             await asyncio.wait({self._work}, timeout=PATIENCE)
-        found = newest or _Examination(self.clock())
-        findings = tuple(found.findings)
-        return DoctorResult(
-            ok=all(one.level is not Level.BAD for one in findings),
-            whole=found.is_done,
-            checked_at=found.began_at,
-            findings=findings,
-        )
+        return _result(newest or _Examination(self.clock()))
 
     async def _examine(self, examination: _Examination) -> None:
         try:
-            await asyncio.to_thread(_check, self.settings(), examination)
+            await asyncio.to_thread(_check, self.examiner, self.settings(), examination)
         except Exception:
             log.exception("doctor_failed")
             text = "a check failed; the daemon's log has the details"
@@ -93,6 +107,16 @@ class DoctorService:
             self._work = None
 
 
-def _check(settings: Settings, examination: _Examination) -> None:
-    for one in check_machine(settings, environment_with_secrets()):
+def _result(found: _Examination) -> DoctorResult:
+    findings = tuple(found.findings)
+    return DoctorResult(
+        ok=all(one.level is not Level.BAD for one in findings),
+        whole=found.is_done,
+        checked_at=found.began_at,
+        findings=findings,
+    )
+
+
+def _check(examiner: Examiner, settings: Settings, examination: _Examination) -> None:
+    for one in examiner.examine(settings, environment_with_secrets()):
         examination.findings.append(one)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 
@@ -28,6 +29,10 @@ from orchestrator.daemon.intake.folder import InboxRefused, require_safe
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.formats.files import owned_by_another
 from orchestrator.formats.units import size
+from orchestrator.integrations.notices.health import HealthBook
+from orchestrator.integrations.notices.outbox import FOLDER as NOTIFICATIONS
+from orchestrator.integrations.notices.service import INSTALL as INSTALL_APPRISE
+from orchestrator.settings.sections.notify import COMMAND
 from orchestrator.settings.settings import Settings
 from orchestrator.workspaces.git import Git
 
@@ -61,19 +66,6 @@ class DoctorFinding:
 
 
 Environment = Mapping[str, str]
-
-
-def check_machine(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
-    """Run every check, in the order in which one would fix the problems. Blocks, for some seconds at worst."""
-    yield from agent(settings, variables)
-    yield from git(settings, variables)
-    yield data_folder(settings)
-    yield free_space(settings)
-    yield time_zone(variables)
-    yield processes()
-    yield isolation(settings, variables)
-    yield money(settings)
-    yield from intake(settings, variables)
 
 
 def intake(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
@@ -275,3 +267,21 @@ def _reads(read: Callable[[], bytes]) -> bool:
         return bool(read())
     except OSError:
         return False
+
+
+def channels(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
+    """Check that every channel of notices has what it needs, and that it worked when it was last used."""
+    known, book = {*settings.notify.channels}, HealthBook(settings.data_dir / NOTIFICATIONS)
+    if settings.people.notify_command:
+        known.add(COMMAND)
+    for name, channel in settings.notify.channels.items():
+        if missing := [variable for variable in channel.variables() if not variables.get(variable)]:
+            text = f"{name} needs the variable {missing[0]}, which is not set"
+            yield DoctorFinding(name="channel", level=Level.WARN, text=text, mend="orchestrator help notifications")
+        elif channel.type == "apprise" and find_spec("apprise") is None:
+            text = f"{name} needs Apprise, which is not installed"
+            yield DoctorFinding(name="channel", level=Level.WARN, text=text, mend=INSTALL_APPRISE)
+    for name in sorted(known & book.now.keys()):
+        if (health := book.of(name)).is_dead:
+            text, mend = f"{name} does not work {health.summary}", f"orchestrator notify test {name}"
+            yield DoctorFinding(name="channel", level=Level.WARN, text=text, mend=mend)

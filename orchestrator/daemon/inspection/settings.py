@@ -18,6 +18,9 @@ MOST_ENTRIES = 200
 """How many entries of a table with free names are shown."""
 SECRET_TABLES = frozenset({("agent", "env")})
 """Tables whose values are given to agents: variables that may hold anything."""
+CHANNELS = ("notify", "channels")
+"""A table of tables whose addresses may be secrets as a whole, such as that of a webhook of Slack."""
+_AFTER_SCHEME = re.compile(r"(?<=://)[^\"]+")
 _SECRET_NAME = re.compile(r"token|secret|password|passwd|credential|api_?key", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"(?<=://)[^/\s@]+@|\?\S*|#\S*")
 """What of an address may be a secret: a login, and what stands behind the path."""
@@ -89,6 +92,8 @@ def _entries(settings: Settings, table: Mapping[str, object], path: tuple[str, .
 def _setting(settings: Settings, path: tuple[str, ...], value: object) -> SettingValue:
     layer = layer_that_sets(settings.layers, path)
     text = _IN_ADDRESS.sub(MASK, _text(value))
+    if path[:2] == CHANNELS and path[-1] == "url":
+        text = _AFTER_SCHEME.sub(MASK, _text(value))
     is_named_so = _is_free(settings, path) and _SECRET_NAME.search(path[-1]) is not None
     is_secret = bool(value) and (path[:-1] in SECRET_TABLES or is_named_so)
     return SettingValue(

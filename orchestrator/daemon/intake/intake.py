@@ -23,6 +23,7 @@ from orchestrator.supervisor.supervisor import Supervisor
 
 FOLDER = "intake"
 """In the data folder, which no agent sees."""
+NOTED = frozenset({IntakeKind.REFUSED, IntakeKind.CLOSED})
 MOST_NOTED = 10
 """Refused files and tickets that a report names."""
 
@@ -74,10 +75,9 @@ class IntakeService:
         return (*waiting, *self.queries.troubles())
 
     async def notes(self, since: datetime, until: datetime) -> tuple[str, ...]:
-        """Return what a report on a time should say about work that did not come in."""
+        """Return what a report on a span should say about work that did not come in."""
         found = await asyncio.to_thread(self.records.newest, 1000, since)
-        found = [one for one in found if one.at < until]
-        refused = [one for one in _each_once(found) if one.kind in {IntakeKind.REFUSED, IntakeKind.CLOSED}]
+        refused = [one for one in _each_once(found) if one.kind in NOTED and one.at <= until]
         lines = [f"{one.source}: {one.name} {_verb(one)}: {one.reason}" for one in refused[:MOST_NOTED]]
         if len(refused) > MOST_NOTED:
             lines.append(f"{len(refused) - MOST_NOTED} more were refused; see `orchestrator intake --refused`")

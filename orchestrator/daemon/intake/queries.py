@@ -47,13 +47,14 @@ class QueryStatus:
 class _Clock:
     """When a query is due, in seconds of a clock that only goes forward; `again` is when once more, 0 if not.
 
-    `is_hurried` says that the settings changed while it was polled.
+    `is_woken` says that a webhook came while it was polled, `is_hurried` that the settings changed.
     """
 
     due: float
     again: float = 0.0
     polled: float = float("-inf")
     is_busy: bool = False
+    is_woken: bool = False
     is_hurried: bool = False
 
 
@@ -74,6 +75,7 @@ class Queries:
         if (clock := self._clocks.get(name)) is not None:
             is_held = self._holds[name].reason(now)  # a tracker that asks for a pause gets it
             clock.again = now + AGAIN_AFTER_HOOK
+            clock.is_woken = clock.is_busy
             clock.due = clock.due if is_held else max(now, clock.polled + LEAST_BETWEEN)
             self._woken.set()
 
@@ -148,9 +150,11 @@ class Queries:
                 await _note(query, IntakeKind.RECOVERED, ended)
         if clock.is_hurried:
             clock.due = 0.0
+        elif clock.is_woken and not hold.why:
+            clock.due = clock.polled + LEAST_BETWEEN
         elif clock.again and not hold.why:
             clock.due, clock.again = min(clock.due, clock.again), 0.0
-        clock.is_busy = clock.is_hurried = False
+        clock.is_busy = clock.is_woken = clock.is_hurried = False
         self._woken.set()
 
     async def _failed(self, query: Query, reason: str, error: Exception, settings: QuerySettings) -> None:

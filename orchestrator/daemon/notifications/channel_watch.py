@@ -14,12 +14,9 @@ import structlog
 from orchestrator.core.events.notice import MachineNoticeKind
 from orchestrator.daemon.notifications.announcer import Announcer
 from orchestrator.formats.codec import stamp
-from orchestrator.integrations.notices.health import ChannelHealth, HealthBook
+from orchestrator.integrations.notices.health import DEAD_AFTER, ChannelHealth, HealthBook
 
 log = structlog.get_logger()
-
-DEAD_AFTER = 3
-"""Failures in a row after which a channel counts as dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +29,7 @@ class ChannelWatch:
     def dead(self) -> Iterator[tuple[str, ChannelHealth]]:
         """Yield the channels that are set and do not work, with what is known of them."""
         for name in self.announcer.rules().channels:
-            if (health := self.book.of(name)).failures >= DEAD_AFTER:
+            if (health := self.book.of(name)).is_dead:
                 yield name, health
 
     async def worked(self, channel: str, at: datetime) -> None:
@@ -49,7 +46,7 @@ class ChannelWatch:
         """Note that a channel failed, and return how often in a row it has; tell it elsewhere if it counts as dead."""
         health = self.book.of(channel).failed(at, reason)
         await self._note(channel, health)
-        if health.failures < DEAD_AFTER or health.told:
+        if not health.is_dead or health.told:
             return health.failures
         dead = {name for name, _ in self.dead()}
         other = next((name for name in self.announcer.rules().channels if name not in dead), None)

@@ -33,21 +33,24 @@ SWEEP = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CourierPatience:
-    """Seconds: for one try, and from one failure to the next try, doubled each time up to `longest_pause`."""
+    """Seconds: for one try, and the longest from one failure to the next try."""
 
     attempt: float = 60.0
-    pause: float = 5.0
     longest_pause: float = 900.0
 
 
 @dataclass(slots=True, kw_only=True)
 class Courier:
-    """Sends what waits, from `run` on. `channels` returns the channels in force by their names."""
+    """Sends what waits, from `run` on. `channels` returns the channels in force by their names.
+
+    `pause` returns the seconds from a channel's first failure to the next try; they double each time.
+    """
 
     announcer: Announcer
     watch: ChannelWatch
     channels: Callable[[], Mapping[str, Channel]]
     redact: Callable[[str], str]
+    pause: Callable[[], float]
     patience: CourierPatience = CourierPatience()
     _wakes: dict[str, asyncio.Event] = field(default_factory=dict, init=False)
     _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -219,7 +222,7 @@ class Courier:
         failures = await self.watch.failed(delivery.channel, now, reason)
         if not error.again:
             return None
-        pause = min(self.patience.pause * 2.0 ** min(failures - 1, 30), self.patience.longest_pause)
+        pause = min(self.pause() * 2.0 ** min(failures - 1, 30), self.patience.longest_pause)
         return max(pause * self._random.uniform(0.8, 1.2), error.wait)
 
     async def _record(self, entry: Entry, delivery: Delivery) -> None:

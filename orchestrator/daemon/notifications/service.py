@@ -8,7 +8,7 @@ from datetime import datetime
 from orchestrator.core.events.notice import MachineNoticeKind
 from orchestrator.core.notices.rules import held_until
 from orchestrator.daemon.notifications.announcer import Announcer
-from orchestrator.daemon.notifications.channel_watch import DEAD_AFTER, ChannelWatch
+from orchestrator.daemon.notifications.channel_watch import ChannelWatch
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import stamp
 from orchestrator.integrations.notices.entries import Delivery, Entry
@@ -70,6 +70,10 @@ class NotificationService:
         """Return the channels that do not work."""
         return [one for one in self.channels() if one.is_dead]
 
+    def dead_channels(self) -> dict[str, str]:
+        """Return since when and why channels do not work, by their names."""
+        return {one.name: one.health.summary for one in self.dead()}
+
     def newest(self, limit: int, *, only_open: bool = False) -> list[ShownNotice]:
         """Return the newest notices, of `only_open` those that wait or were given up on some channel."""
         entries = self.announcer.outbox.entries()
@@ -119,7 +123,7 @@ class NotificationService:
         return ChannelState(
             name=name,
             health=health,
-            is_dead=health.failures >= DEAD_AFTER,
+            is_dead=health.is_dead,
             waiting=len(self.announcer.outbox.waiting(name)),
         )
 

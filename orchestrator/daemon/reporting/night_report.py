@@ -73,6 +73,7 @@ class MachineFacts:
     """How the machine and the daemon are now; sizes in bytes, `limits` are the windows that are used up.
 
     `freed_bytes` is what housekeeping and people freed in the span, in `freed_items` removals.
+    `dead_channels` says of channels of notices since when and why they do not work.
     """
 
     free_bytes: int
@@ -82,8 +83,9 @@ class MachineFacts:
     running: int
     queued: int
     limits: tuple[tuple[str, datetime | None], ...]
-    freed_bytes: int = 0
-    freed_items: int = 0
+    freed_bytes: int
+    freed_items: int
+    dead_channels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,7 @@ class NightReportService:
     attention: AttentionService
     limits: LimitService
     settings: Callable[[], Settings]
+    dead_channels: Callable[[], Mapping[str, str]]
     started_at: datetime
     clock: Callable[[], datetime]
     note_sources: Sequence[NoteSource]
@@ -149,6 +152,7 @@ class NightReportService:
             limits=tuple((one.window, one.until) for one in limits.active),
             freed_bytes=freed,
             freed_items=items,
+            dead_channels=self.dead_channels(),
         )
 
 

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import structlog
 
+from orchestrator.core.events.notice import MachineNoticeKind
 from orchestrator.core.schedule.recurring import DueTimes, Missed, Overlap, RunResult, due_times
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
@@ -56,6 +58,12 @@ class NewSchedule:
     missed: Missed
 
 
+class Tell(Protocol):
+    """Tells people something once; `command` shows more of it. Raises OSError."""
+
+    async def __call__(self, key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> bool: ...
+
+
 @dataclass(slots=True, kw_only=True)
 class ScheduleService:
     """The use cases of schedules, and the loop that submits what is due."""
@@ -65,6 +73,7 @@ class ScheduleService:
     supervisor: Supervisor
     tasks: Store
     clock: Callable[[], datetime]
+    tell: Tell
     _known: dict[str, TaskSchedule] | None = None
     _interrupted: set[str] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -92,7 +101,7 @@ class ScheduleService:
     async def not_submitted(self, since: datetime, until: datetime) -> list[str]:
         """Return what was not submitted between two times, and why, for people."""
         return [
-            f"schedule {one.id}: {_times(run)} {run.result.value}, the last at {stamp(run.due)}: {run.reason}"
+            _not_submitted(one, run)
             for one in await self.listed()
             for run in one.runs
             if since <= run.at < until and run.result is not RunResult.SUBMITTED
@@ -190,7 +199,7 @@ class ScheduleService:
         if schedule.pending is None and not schedule.paused_by:
             following = _recurrence(schedule).next_after
             found = await asyncio.to_thread(due_times, schedule.handled, now, following, schedule.missed)
-            schedule = await self._save(_with_times(schedule, found, now)) if found else schedule
+            schedule = await self._handle(schedule, _with_times(schedule, found, now)) if found else schedule
         if schedule.pending is not None:
             await self._submit(schedule, schedule.pending)
 
@@ -257,7 +266,16 @@ class ScheduleService:
         tell = log.info if result is RunResult.SUBMITTED else log.warning
         tell("schedule_run", schedule=schedule.id, due=stamp(run.due), result=result.value, task=task, reason=why)
         self._interrupted.discard(schedule.id)
-        return await self._save(replace(schedule.with_run(run), pending=None))
+        return await self._handle(schedule, replace(schedule.with_run(run), pending=None))
+
+    async def _handle(self, before: TaskSchedule, after: TaskSchedule) -> TaskSchedule:
+        """Tell what was not submitted, and store it; a crash between the two tells nothing twice."""
+        run = after.runs[-1] if after.runs else None
+        if run is not None and run.result is not RunResult.SUBMITTED and after.runs != before.runs:
+            key = f"schedule-{after.id}-{run.due:%Y%m%dT%H%M%S}-{run.result.value}"
+            command = f"orchestrator schedule show {after.id}"
+            await self.tell(key, MachineNoticeKind.SCHEDULE, _not_submitted(after, run), command=command)
+        return await self._save(after)
 
     async def _save(self, schedule: TaskSchedule) -> TaskSchedule:
         await asyncio.to_thread(self.store.save, schedule)
@@ -280,11 +298,17 @@ class ScheduleService:
 
 
 def build_schedules(
-    store: FolderStore, submissions: SubmissionService, supervisor: Supervisor, clock: Callable[[], datetime]
+    store: FolderStore, submissions: SubmissionService, supervisor: Supervisor, tell: Tell
 ) -> ScheduleService:
     """Return the use cases of the schedules of a data folder."""
-    kept = ScheduleStore(store.data_dir)
-    return ScheduleService(store=kept, submissions=submissions, supervisor=supervisor, tasks=store, clock=clock)
+    return ScheduleService(
+        store=ScheduleStore(store.data_dir),
+        submissions=submissions,
+        supervisor=supervisor,
+        tasks=store,
+        clock=submissions.clock,
+        tell=tell,
+    )
 
 
 def _with_times(schedule: TaskSchedule, found: DueTimes, now: datetime) -> TaskSchedule:
@@ -300,8 +324,9 @@ def _with_times(schedule: TaskSchedule, found: DueTimes, now: datetime) -> TaskS
     return replace(schedule, handled=found.until, pending=pending)
 
 
-def _times(run: ScheduledRun) -> str:
-    return "1 run was" if run.count == 1 else f"{run.count} runs were"
+def _not_submitted(schedule: TaskSchedule, run: ScheduledRun) -> str:
+    times = "1 run was" if run.count == 1 else f"{run.count} runs were"
+    return f"schedule {schedule.id}: {times} {run.result.value}, the last at {stamp(run.due)}: {run.reason}"
 
 
 def _recurrence(schedule: TaskSchedule) -> Recurrence:

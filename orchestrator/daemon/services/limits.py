@@ -7,6 +7,7 @@ from datetime import datetime
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import SchedulerSnapshot
+from orchestrator.core.schedule.run_windows import RunWindowState, states_of
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending
@@ -43,6 +44,7 @@ class LimitsReport:
     spent_today: Spending
     day_used_up: str | None
     tasks: tuple[LimitedTask, ...]
+    run_windows: tuple[RunWindowState, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,7 @@ class LimitService:
             spent_today=admission.spent_today(snapshot),
             day_used_up=admission.day_used_up(snapshot),
             tasks=tuple(_limited(task, snapshot) for task in snapshot.tasks if _is_limited(task, snapshot)),
+            run_windows=states_of(snapshot.capacity.windows, snapshot.now),
         )
 
     async def forget(self, window: str | None, by: str) -> LimitsReport:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, account_limit, waiting_queue
+from orchestrator.core.schedule.run_windows import RunWindowState, states_of
 from orchestrator.core.schedule.shared_budget import SharedBudget
 from orchestrator.core.schedule.trouble import Trouble
 from orchestrator.core.schedule.why import Why, explain
@@ -39,6 +40,7 @@ class DaemonStatus:
     `queue` waits for a slot, `paused` for somebody or something else; `running` are the tasks with processes, and
     `unreadable` those about which nothing can be decided; `budgets` are those that parents share with live children.
     `isolation` says in a line how these are kept apart from the machine.
+    `dead_channels` says since when and why channels of notices do not work.
     """
 
     health: str
@@ -56,8 +58,10 @@ class DaemonStatus:
     queue: tuple[Task, ...]
     paused: tuple[Task, ...]
     unreadable: tuple[Task, ...]
+    dead_channels: Mapping[str, str]
     running: tuple[RunningTask, ...]
     budgets: tuple[SharedBudget, ...]
+    run_windows: tuple[RunWindowState, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,7 @@ class StatusService:
     supervisor: Supervisor
     usage_of: Callable[[Task], Usage | None]
     isolation: Callable[[], str]
+    dead_channels: Callable[[], Mapping[str, str]]
     started_at: datetime
     clock: Callable[[], datetime]
 
@@ -122,8 +127,10 @@ class StatusService:
             queue=tuple(waiting_queue(tasks)),
             paused=tuple(task for task in tasks if task.is_paused and not task.wants_slot),
             unreadable=tuple(self.supervisor.unreadable),
+            dead_channels=self.dead_channels(),
             running=running,
             budgets=snapshot.shared_budgets,
+            run_windows=states_of(snapshot.capacity.windows, snapshot.now),
         )
 
     async def overview(self, limit: int) -> Overview:

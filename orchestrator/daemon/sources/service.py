@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 
 import structlog
 
 from orchestrator.daemon.sources.address import folder_name, parse_address
 from orchestrator.daemon.sources.copy import Copy
+from orchestrator.daemon.sources.state import SourceState
 from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.credentials import Credentials
 
@@ -22,13 +22,6 @@ WAIT_SECONDS = 2.0
 """How long a request waits for the end of a fetch before it says how far that is."""
 MOST_AT_ONCE = 4
 """Copies that are fetched at the same time."""
-
-
-class SourceState(StrEnum):
-    """Whether a copy can be used."""
-
-    FETCHING = "fetching"
-    READY = "ready"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,13 @@
 """What a channel is: it sends one notice, or says why it did not."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from orchestrator.integrations.notices.entries import Entry
+from orchestrator.settings.sections.notify import REFERENCE
 
 MASK = "••••"
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class NotDelivered(Exception):
@@ -43,9 +42,9 @@ class Variables:
 
     def filled(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Return a text with each ${NAME} replaced, and the values that replace them. Raises NotDelivered."""
-        names = _REFERENCE.findall(text)
+        names = REFERENCE.findall(text)
         found = {name: self.get(name) for name in names}
-        return _REFERENCE.sub(lambda match: found[match[1]], text), tuple(found.values())
+        return REFERENCE.sub(lambda match: found[match[1]], text), tuple(found.values())
 
 
 def masked(text: str, secrets: tuple[str, ...]) -> str:

@@ -8,13 +8,15 @@ from pathlib import Path
 import orjson
 import structlog
 
-from orchestrator.formats.codec import from_json, to_json
+from orchestrator.formats.codec import from_json, stamp, to_json
 from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
 
 log = structlog.get_logger()
 
 FILE = "channels.json"
 FORMAT = 1
+DEAD_AFTER = 3
+"""Failures in a row after which a channel counts as dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,17 @@ class ChannelHealth:
     reason: str = ""
     worked_at: datetime | None = None
     told: str = ""
+
+    @property
+    def is_dead(self) -> bool:
+        """Return whether the channel counts as dead."""
+        return self.failures >= DEAD_AFTER
+
+    @property
+    def summary(self) -> str:
+        """Since when and why the channel fails, in a line."""
+        since = f"since {stamp(self.failing_since)}, " if self.failing_since else ""
+        return f"{since}{self.failures} failures: {self.reason}"
 
     def failed(self, at: datetime, reason: str) -> "ChannelHealth":
         """Return the health after one more failure."""

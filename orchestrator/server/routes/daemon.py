@@ -8,6 +8,8 @@ from fastapi import APIRouter, Query
 from orchestrator import __version__
 from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.task import Task
+from orchestrator.daemon.inspection.doctor import DoctorResult
+from orchestrator.daemon.inspection.doctor_checks import Level
 from orchestrator.daemon.services.status import RunningTask
 from orchestrator.server.access.marks import ADMIN
 from orchestrator.server.idempotency import KeyedRoute
@@ -17,6 +19,7 @@ from orchestrator.server.rendering import many_view, spent_view, task_lines
 from orchestrator.server.routes.dependencies import By, TheService
 from orchestrator.server.schemas.base import Redact, compose_view
 from orchestrator.server.schemas.daemon import (
+    DoctorBriefView,
     PipelineList,
     PipelineView,
     RoleList,
@@ -74,6 +77,7 @@ async def status(service: TheService) -> StatusView:
             SharedBudgetView(parent=one.parent, caps=CapsView.model_validate(one.caps), spent=spent_view(one.spent))
             for one in now.budgets
         ),
+        doctor=_brief(service.oversight.doctor.newest),
     )
 
 
@@ -151,3 +155,10 @@ def glance(task: Task, why: Why, redact: Redact) -> GlanceView:
         cost_usd=agent.usage.cost_usd,
         why=why.next if task.holds_slot else why.facts[0],
     )
+
+
+def _brief(found: DoctorResult | None) -> DoctorBriefView | None:
+    if found is None:
+        return None
+    bad, warn = (sum(one.level is level for one in found.findings) for level in (Level.BAD, Level.WARN))
+    return DoctorBriefView(checked_at=found.checked_at, bad=bad, warn=warn)

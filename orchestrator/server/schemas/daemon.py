@@ -10,6 +10,7 @@ from pydantic import BeforeValidator
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.base import View, Words
+from orchestrator.server.schemas.limits import RunWindowView
 from orchestrator.server.schemas.tasks import CapsView, SpentView, TaskLine
 
 
@@ -41,13 +42,23 @@ class SharedBudgetView(View):
     spent: SpentView
 
 
+class DoctorBriefView(View):
+    """How many problems the last examination found: bad ones would stop the night, others are worth knowing."""
+
+    checked_at: datetime
+    bad: int
+    warn: int
+
+
 class StatusView(View):
     """The daemon's status: `health` is ok, draining, pressure, paused, account or installation.
 
     Sizes are in bytes, times in seconds. `trouble` says why agents cannot work. `queue` waits for a slot, `standing` is
     paused for another reason; `places` are the slots for tasks, `unreadable` has the reason for each task about which
     nothing can be decided. `isolation` is bubblewrap, or says why runs are without it. `budgets` are those that parents
-    share with live children. `intake` says why sources of work bring none.
+    share with live children. `intake` says why sources of work bring none, `deadChannels` why channels of notices do
+    not work, and since when; `runWindows` are the hours that the settings give tasks, `doctor` what the last
+    examination found: null before the first.
     """
 
     health: str
@@ -70,9 +81,12 @@ class StatusView(View):
     queue: tuple[TaskLine, ...]
     standing: tuple[TaskLine, ...]
     unreadable: Mapping[str, Words]
+    dead_channels: Mapping[str, Words]
     running: tuple[RunningView, ...]
     budgets: tuple[SharedBudgetView, ...]
     intake: tuple[Words, ...]
+    run_windows: tuple[RunWindowView, ...] = ()
+    doctor: DoctorBriefView | None = None
 
 
 class PipelineStageView(View):

@@ -45,8 +45,19 @@ class HeldView(View):
     next: Words
 
 
+class RunWindowView(View):
+    """A run window of the settings: whether it is open, and until when it stays as it is."""
+
+    name: str
+    zone: str
+    is_open: bool
+    until: datetime | None
+
+
 class LimitsView(View):
-    """Everything that limits work now; `places_now` are the slots while a window is nearly used up."""
+    """Everything that limits work now; `places_now` are the slots while a window is nearly used up, `run_windows` the
+    hours that the settings give tasks.
+    """
 
     windows: tuple[WindowView, ...]
     walls: tuple[WallView, ...]
@@ -54,3 +65,4 @@ class LimitsView(View):
     places: int
     places_now: int
     held: tuple[HeldView, ...]
+    run_windows: tuple[RunWindowView, ...] = ()

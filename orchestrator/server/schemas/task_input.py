@@ -1,7 +1,8 @@
-"""Schemas of what is sent about tasks: submissions, changes, and which tasks a list holds."""
+"""Schemas of what is sent about tasks: submissions, repositories, changes, and which tasks a list holds."""
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -13,6 +14,7 @@ from orchestrator.core.task.task import Priority, TaskStatus
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import TicketType
 from orchestrator.daemon.access.verbs import MOST_NAMES, Verb
+from orchestrator.daemon.sources.state import SourceState
 from orchestrator.server.schemas.base import Instant, Utf8, View, without_surrogates
 
 MOST_FILES = 10
@@ -175,3 +177,21 @@ class BatchBody(View):
     tasks: tuple[Utf8, ...] = Field(min_length=1, max_length=MOST_NAMES)
     priority: Priority | None = None
     caps: CapsBody | None = None
+
+
+class SourceBody(View):
+    """Where a repository is: https, ssh, or `git@host:path`, without a password."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    address: Utf8 = Field(min_length=1, max_length=1000)
+
+
+class SourceView(View):
+    """The daemon's copy of a repository elsewhere; `size` in bytes, `path` is what a submission names as `repo`."""
+
+    address: str
+    path: str
+    state: SourceState
+    size: int
+    since: datetime

@@ -55,6 +55,22 @@ class InboxSettings(SettingsSection):
     most_waiting: MostWaiting = 100
 
 
+def _require_own_place(inbox: InboxSettings, known: ValidationInfo) -> InboxSettings:
+    """Return the inbox if no agent can write in its folder; raise ValueError if one can."""
+    folder, data_dir, agent = inbox.folder, known.data.get("data_dir"), known.data.get("agent")
+    if folder is None:
+        return inbox
+    if data_dir is not None and folder.is_relative_to(data_dir):
+        raise ValueError(f"folder = {str(folder)!r} is in the data folder; choose a place of its own")
+    if agent is not None and any(folder.is_relative_to(one) or one.is_relative_to(folder) for one in agent.writable):
+        raise ValueError(f"folder = {str(folder)!r} is where agents can write ([agent] writable); choose another place")
+    return inbox
+
+
+Inbox = Annotated[InboxSettings, AfterValidator(_require_own_place)]
+"""Declared after the data folder and the agent, which are known then."""
+
+
 class QuerySettings(SettingsSection):
     """Tickets of a tracker that become tasks in the repository at `repo`: those with all `labels`, or of a `jql`.
 

@@ -1,5 +1,6 @@
 """How notices leave the machine: channels, rules, and the morning report."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo
@@ -15,6 +16,8 @@ from orchestrator.formats.table import nearest
 from orchestrator.settings.sections.types import Seconds, SettingsSection
 from orchestrator.settings.sections.windows import clock_of, days_of, zone_of
 
+REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""How an address names a variable."""
 COMMAND = "notify_command"
 """The name of the channel that [people] notify_command makes."""
 
@@ -76,6 +79,16 @@ _USED = {
 _SHARED = {"type", "quiet_hours", "digest_every"}
 
 
+def _check_webhook(url: str) -> None:
+    """Raise ValueError for an address that no notice is sent to; the message does not repeat it."""
+    try:
+        host_of(REFERENCE.sub("x", url))
+    except ValueError:
+        raise ValueError("url is no address of a webhook; write https://host/path") from None
+    if url.startswith("http://") and not is_private_network(url):
+        raise ValueError("notices must not go over plain http to other networks; write https://")
+
+
 class ChannelSettings(SettingsSection):
     """One way to tell people; which keys it has depends on its type. Secrets are named, not written here."""
 
@@ -92,6 +105,11 @@ class ChannelSettings(SettingsSection):
     quiet_hours: HoursText | None = None
     digest_every: Interval = 0.0
 
+    def variables(self) -> tuple[str, ...]:
+        """Return the names of the variables that the channel takes secrets from."""
+        named = (self.secret_env, self.password_env if self.user else "", *REFERENCE.findall(self.url))
+        return tuple(filter(None, named))
+
     @model_validator(mode="after")
     def _has_its_keys(self) -> Self:
         missing = [key for key in _NEEDED[self.type] if not getattr(self, key)]
@@ -100,9 +118,7 @@ class ChannelSettings(SettingsSection):
         if unused := sorted(self.model_fields_set - _USED[self.type] - _SHARED):
             raise ValueError(f"a channel of type {self.type!r} does not use {unused[0]}")
         if self.type == "webhook":
-            host_of(self.url)
-            if self.url.startswith("http://") and not is_private_network(self.url):
-                raise ValueError("notices must not go over plain http to other networks; write https://")
+            _check_webhook(self.url)
         if self.type == "apprise" and "://" not in self.url:
             raise ValueError("url is no address of Apprise; write for example ntfys://ntfy.sh/my-topic")
         if self.security == "none" and self.user and self.host not in {"localhost", "127.0.0.1", "::1"}:
@@ -153,6 +169,7 @@ class NotifySettings(SettingsSection):
     quiet_hours: HoursText = ""
     urgent: Kinds = ()
     expire_after: Seconds = 3 * 86_400.0
+    retry_pause: Seconds = 5.0
     channels: Mapping[ChannelName, ChannelSettings] = Field(default={}, max_length=50)
     rules: tuple[RuleSettings, ...] = Field(default=(), max_length=100)
     escalations: tuple[EscalationSettings, ...] = Field(default=(), max_length=100)

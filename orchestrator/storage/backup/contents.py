@@ -10,7 +10,9 @@ MADE_HERE = "backups"
 """A folder for backups inside the data folder; it is in none of them."""
 LEFT_OUT = frozenset({
     "lock", "alive", "doorbell", "orchestrator.sock", "orchestrator.d",  # of the running daemon
+    "watchdog.run", "watchdog.stacks",  # how its last run ended
     "checkouts", "login",  # made anew; the second is a copy of the CLI's login
+    "trash",  # removed, and emptied bit by bit
     VAULT_KEY,  # it would open the sealed values that are in the same archive
     MADE_HERE,
 })  # fmt: skip

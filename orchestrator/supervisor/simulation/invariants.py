@@ -28,7 +28,9 @@ from orchestrator.core.task.task import NextAction, Task, TaskStatus
 PENNY = 0.001
 """By how much two sums of money may differ because of rounding; USD."""
 
-ENDS_TURN = WITHOUT_AGENT | {NextAction.TURN, NextAction.INTERRUPT, NextAction.CHECKS, NextAction.WORKSPACE}
+ENDS_TURN = WITHOUT_AGENT | {
+    *(NextAction.TURN, NextAction.INTERRUPT, NextAction.STOP, NextAction.CHECKS, NextAction.WORKSPACE)
+}
 """What a task may be doing although its run windows are closed, where they let agents end their turn."""
 
 

@@ -72,6 +72,7 @@ class SimulationPlan:
     probabilities: Probabilities = field(default_factory=Probabilities)
     schedules: tuple[str, ...] = ()
     zone: tzinfo = UTC
+    start: datetime = START
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,11 @@ class Simulation:
 
     def __init__(self, config: DaemonConfig, plan: SimulationPlan) -> None:
         self._config, self._plan = config, plan
-        self._clock = VirtualClock(START)
-        self._end = START + timedelta(days=plan.days)
+        self._clock = VirtualClock(plan.start)
+        self._end = plan.start + timedelta(days=plan.days)
         self._rng = _rng(plan, "week")
         probabilities = plan.probabilities
-        bad_hours = outages(_rng(plan, "outages"), probabilities, START, plan.days)
+        bad_hours = outages(_rng(plan, "outages"), probabilities, plan.start, plan.days)
         account = SimulatedAccount(_rng(plan, "account"), config.capacity.places, bad_hours)
         self._world = World(self._clock, _rng(plan, "world"), probabilities, account, config.pipelines)
         self._people = People(self._clock, _rng(plan, "people"), probabilities, config.policy)
@@ -102,7 +103,7 @@ class Simulation:
         self._schedules = SimulatedSchedules(
             plan.schedules,
             plan.zone,
-            START,
+            plan.start,
             lambda schedule, at: self._people.submit_recurring(schedule.name, at, pipelines),
         )
         self._faults = FaultInjector()
@@ -353,7 +354,7 @@ class Simulation:
             usd=round(sum(one.usd for one in spent), 2),
             tokens=sum(one.tokens for one in spent),
             seconds=round(seconds, 2),
-            hours_a_second=round((self._clock.now - START).total_seconds() / HOUR / max(seconds, 0.001), 2),
+            hours_a_second=round((self._clock.now - self._plan.start).total_seconds() / HOUR / max(seconds, 0.001), 2),
             violations=tuple(self._monitor.violations),
         )
 

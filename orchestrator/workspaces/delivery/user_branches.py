@@ -31,9 +31,13 @@ def put_branch(task_id: str, clone: Clone, repo: Path, branch: str, commit: str)
     if there == commit:
         return DeliveredBranch(branch=branch, commit=commit, already=True)
     if there is not None:
-        was_restored = _was_left_by(user, ref, task_id)
-        is_ours = clone.has(there) and (clone.ref(brought) == there or was_restored)
-        is_forward = is_ours and clone.git.ask("merge-base", "--is-ancestor", there, commit) is not None
+        is_known = clone.ref(brought) == there
+        was_restored = not is_known and _was_left_by(user, ref, task_id)
+        is_forward = (
+            (is_known or was_restored)
+            and clone.has(there)
+            and clone.git.ask("merge-base", "--is-ancestor", there, commit) is not None
+        )
         may_move = is_forward or was_restored
         if not may_move or user.ask("symbolic-ref", "--quiet", "HEAD") == ref:
             raise DeliveryError(

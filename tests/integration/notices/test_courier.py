@@ -28,7 +28,7 @@ from tests.fakes.tasks import submitted
 from tests.integration.processes.stage import until
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
-QUICK = CourierPatience(attempt=20.0, pause=0.01, longest_pause=0.02)
+QUICK = CourierPatience(attempt=20.0, longest_pause=0.02)
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
@@ -67,7 +67,7 @@ class Office:
     def __init__(self, folder: Path, channels: dict[str, Channel], rules: Rules | None = None) -> None:
         self.folder, self.channels, self.now = folder, channels, NOON
         self.rules = rules or Rules(channels=dict.fromkeys(channels, ChannelRules()), zone=UTC)
-        self.patience = QUICK
+        self.patience, self.pause = QUICK, 0.01
         (folder / "T-1").mkdir(parents=True, exist_ok=True)
         self.reopen()
 
@@ -100,6 +100,7 @@ class Office:
             watch=self.watch,
             channels=lambda: self.channels,
             redact=self.announcer.redact,
+            pause=lambda: self.pause,
             patience=self.patience,
         )
         work = asyncio.create_task(courier.run())
@@ -259,7 +260,7 @@ async def test_what_is_told_in_quiet_hours_comes_as_one_digest_afterwards_also_o
 async def test_a_test_says_what_happened_also_while_a_channel_pauses(tmp_path: Path) -> None:
     mail, phone = Receiver(), Receiver(broken="no route to host")
     office = Office(tmp_path, {"mail": mail, "phone": phone})
-    office.patience = replace(QUICK, pause=1000.0, longest_pause=1000.0)
+    office.patience, office.pause = replace(QUICK, longest_pause=1000.0), 1000.0
     async with office.open():
         await office.tell(1)
         await until(lambda: phone.tries == 1)

@@ -28,9 +28,6 @@ def report(**open_waits: int) -> SimulationReport:
     waits = tuple(
         WaitStatistics(kind=kind, count=9, median=1.0, longest=2.0, open=count) for kind, count in open_waits.items()
     )
-    numbers = dict.fromkeys(
-        ("steps", "crashes", "restarts", "decisions", "turns", "answers", "refusals", "limits_met", "tokens"), 0
-    )
     return SimulationReport(
         seed=0,
         days=1.0,
@@ -40,8 +37,16 @@ def report(**open_waits: int) -> SimulationReport:
         seconds=1.0,
         hours_a_second=24.0,
         violations=(),
+        steps=0,
+        crashes=0,
+        restarts=0,
+        decisions=0,
+        turns=0,
+        answers=0,
+        refusals=0,
+        limits_met=0,
         scheduled={},
-        **numbers,
+        tokens=0,
     )
 
 

@@ -6,7 +6,7 @@ from orchestrator.daemon.sources.address import AddressRefused
 from orchestrator.server.openapi.refusals import refuses
 from orchestrator.server.routes.dependencies import TheService
 from orchestrator.server.schemas.base import to_view
-from orchestrator.server.schemas.intake.sources import SourceBody, SourceView
+from orchestrator.server.schemas.task_input import SourceBody, SourceView
 
 router = APIRouter(prefix="/api/sources", tags=["sources"])
 

@@ -96,6 +96,7 @@ class MachineView(View):
     """How the machine and the daemon are now; sizes in bytes.
 
     `freed_bytes` is what was freed in the span, in `freed_items` removals by `prune` and by housekeeping.
+    `deadChannels` says since when and why a channel of notices does not work.
     """
 
     free_bytes: int
@@ -107,6 +108,7 @@ class MachineView(View):
     limits: tuple[ClosedWindowView, ...]
     freed_bytes: int
     freed_items: int
+    dead_channels: Mapping[str, Words]
 
 
 class ReportView(View):

@@ -65,7 +65,7 @@ def test_hours_of_some_days_are_those_that_begin_there() -> None:
     assert not friday.contains(utc("2026-11-28 23:00"), UTC)
 
 
-@pytest.mark.parametrize("text", ["", "22:00", "24:00-07:00", "7-8", "²2:00-07:00"])
+@pytest.mark.parametrize("text", ["", "22:00", "25:00-07:00", "7-8", "²2:00-07:00"])
 def test_what_are_no_hours_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="write"):
         hours_of(text)
