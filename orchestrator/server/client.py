@@ -307,7 +307,7 @@ class Client:
             response = self._http.request(
                 method,
                 path,
-                params=httpx.QueryParams(dict(params or {})),
+                params=httpx.QueryParams(dict(params)) if params else None,  # none must not drop those of the path
                 content=content,
                 headers=headers,
                 timeout=self._within or (READ_TIMEOUT if method == "GET" else WRITE_TIMEOUT),

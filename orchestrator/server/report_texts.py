@@ -176,6 +176,8 @@ class _Writer:
         machine = report.machine
         free, total, floor = map(size, (machine.free_bytes, machine.total_bytes, machine.free_space_floor))
         yield f"{free} of {total} free; agents are frozen below {floor}"
+        if machine.freed_items:
+            yield f"housekeeping freed {size(machine.freed_bytes)} in {machine.freed_items:,} removals"
         yield f"{machine.running} tasks at work, {machine.queued} wait for a slot"
         for one in machine.limits:
             until = f" until {self._time(one.until)}" if one.until else ""

@@ -9,13 +9,17 @@ from typing import IO, Annotated
 import typer
 from pydantic import BaseModel
 
-from orchestrator.cli.context import Json, TaskName, TaskNames, UsageError, context_of
+from orchestrator.cli.context import Json, TaskName, UsageError, context_of
+from orchestrator.cli.disk.prune import prune_wanted
+from orchestrator.cli.disk.selection import AllEnded, OlderThan, SomeTasks, ended_tasks, require_selection
 from orchestrator.cli.output import console, line, note, print_json
 from orchestrator.cli.tasks.verbs import ask_tasks, print_outcomes, tasks_of
+from orchestrator.clock import now
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import Subject
 from orchestrator.daemon.access.verbs import Verb
 from orchestrator.errors import InvalidTransition, OrchestratorError
+from orchestrator.formats.codec import stamp
 from orchestrator.server.client import Client
 from orchestrator.server.schemas.task_input import TaskFilter
 from orchestrator.server.schemas.tasks import TaskView
@@ -117,29 +121,57 @@ def download(
         console().print(line(str(target)))
 
 
-def archive(context: typer.Context, task: TaskNames, json: Json = False) -> int:
-    """Archive ended tasks: lists leave them out, their worktrees are removed, everything else stays."""
-    return ask_tasks(context, task, Verb.ARCHIVE, json=json)
-
-
-def delete(
+def archive(
     context: typer.Context,
-    task: TaskNames,
+    task: SomeTasks = None,
+    all_ended: AllEnded = False,
+    older_than: OlderThan = None,
+    json: Json = False,
+) -> int:
+    """Archive ended tasks: lists leave them out, their worktrees are removed, everything else stays."""
+    if task and not (all_ended or older_than):
+        return ask_tasks(context, task, Verb.ARCHIVE, json=json)
+    require_selection(task, all_ended=all_ended, older_than=older_than)
+    with context_of(context).client() as client:
+        names = ended_tasks(client, older_than)
+        if not names:
+            note("no task is to be archived")
+            return 0
+        return print_outcomes(client.batch(Verb.ARCHIVE, names), json=json)
+
+
+def delete(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    context: typer.Context,
+    task: SomeTasks = None,
+    all_ended: AllEnded = False,
+    older_than: OlderThan = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json: Json = False,
 ) -> int:
-    """Delete drafts or ended tasks with all their files; commits stay where they were delivered."""
+    """Delete drafts or ended tasks with all their files; commits stay where they were delivered.
+
+    Of all ended tasks, or those before a time, the ones stay whose work exists nowhere else.
+    """
     with context_of(context).client() as client:
-        if len(task) > 1:
-            if not yes:
-                _confirm(tasks_of(client, task))
-            return print_outcomes(client.batch(Verb.DELETE, task), json=json)
-        found = client.task(task[0])
-        if "delete" not in found.allowed:
-            raise InvalidTransition("delete", found.status, found.stage, found.allowed)
+        if task and not (all_ended or older_than):
+            return _delete_named(client, task, yes=yes, json=json)
+        require_selection(task, all_ended=all_ended, older_than=older_than)
+        before = stamp(older_than or now())
+        prune_wanted(client, {"before": before, "kinds": ["tasks"], "tasks": []}, ask=not yes, json=json)
+        return 0
+
+
+def _delete_named(client: Client, names: Sequence[str], *, yes: bool, json: bool) -> int:
+    if len(names) > 1:
         if not yes:
-            _confirm([found])
-        client.delete(found.id)
+            _confirm(tasks_of(client, names))
+        return print_outcomes(client.batch(Verb.DELETE, names), json=json)
+    found = client.task(names[0])
+    if "delete" not in found.allowed:
+        raise InvalidTransition("delete", found.status, found.stage, found.allowed)
+    if not yes:
+        _confirm([found])
+    client.delete(found.id)
     if json:
         print_json(Deleted(deleted=found.id))
     else:

@@ -48,17 +48,22 @@ def prune(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "tasks": list(tasks or ()),
     }
     with context_of(context).client() as client:
-        planned = _asked(client, wanted, dry_run=True)
-        if not json:
-            _show(planned)
-        if dry_run or not planned.removed:
-            if json:
-                print_json(planned)
-            return
-        if not yes and not _confirmed(planned):
-            note("nothing was removed")
-            return
-        _carry_out(client, wanted, json=json)
+        prune_wanted(client, wanted, ask=not yes, dry_run=dry_run, json=json)
+
+
+def prune_wanted(client: Client, wanted: dict[str, Document], *, ask: bool, json: bool, dry_run: bool = False) -> None:
+    """Show what would be removed and what stays, ask if wanted, and remove it; `wanted` is the body of a request."""
+    planned = _asked(client, wanted, dry_run=True)
+    if not json:
+        _show(planned)
+    if dry_run or not planned.removed:
+        if json:
+            print_json(planned)
+        return
+    if ask and not _confirmed(planned):
+        note("nothing was removed")
+        return
+    _carry_out(client, wanted, json=json)
 
 
 def _carry_out(client: Client, wanted: dict[str, Document], *, json: bool) -> None:

@@ -19,8 +19,8 @@ from orchestrator.formats.disk.seekable import SUFFIX
 from orchestrator.formats.disk.trees import NOTHING, Usage, usage_of
 from orchestrator.workspaces.removal.unmerged import tasks_of_clones
 
-MEASURE_AGAIN = 600.0
-"""Seconds for which the size of a worktree or a clone counts."""
+MEASURE_AGAIN, MEASURE_ENDED_AGAIN = 600.0, 86_400.0
+"""Seconds for which the size of a worktree or a clone counts, and that of the worktree of an ended task."""
 OTHERS = ("checkouts", "trash", "folders", "callbacks", "idempotency", "events.idx", "removals.jsonl")
 """What else in the data folder takes space and is shown."""
 
@@ -126,7 +126,9 @@ class Scanner:
 
     def _worktrees(self, known: dict[str, TaskFacts], now: datetime) -> Iterator[Item]:
         for name in _listed(self._data / "worktrees"):
-            task, usage = known.get(name), self._folder(f"worktrees/{name}")
+            task = known.get(name)
+            ended = task is not None and task.ended is not None
+            usage = self._folder(f"worktrees/{name}", MEASURE_ENDED_AGAIN if ended else MEASURE_AGAIN)
             unknown = "no task of this name is known; look at it, then remove it by hand"
             yield Item(
                 kind=Kind.WORKTREES,
@@ -163,9 +165,9 @@ class Scanner:
                 since = _time(usage, now)
                 yield Item(kind=Kind.QUARANTINE, name=f"quarantine/{name}", task="", size=usage.size, since=since)
 
-    def _folder(self, name: str) -> Usage:
+    def _folder(self, name: str, lasts: float = MEASURE_AGAIN) -> Usage:
         before, now = self._folders.get(name), time.monotonic()
-        if before is not None and now - before[0] < MEASURE_AGAIN:
+        if before is not None and now - before[0] < lasts:
             usage = before[1]
         else:
             usage = usage_of(self._data / name)

@@ -30,6 +30,8 @@ log = structlog.get_logger()
 
 MOST_REMOVALS = 200
 """How many items one request removes; whoever asked may ask again."""
+LASTS = timedelta(seconds=60)
+"""For how long an inventory is shown, unless something was removed."""
 LOOK_AGAIN = 6 * 3600.0
 """Seconds for which housekeeping takes it that an item must stay."""
 NEAR = 1.5
@@ -107,6 +109,8 @@ class DiskService:
     trash: Trash = field(init=False)
     background: Background = field(default_factory=Background)
     _removing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _measuring: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _measured: tuple[list[TaskFacts], Inventory] | None = None
 
     def __post_init__(self) -> None:
         self.trash = Trash(self.store.data_dir)
@@ -116,8 +120,11 @@ class DiskService:
         self._remover = Remover(store=self.store, workspace=self.workspace, trash=self.trash, clock=self.clock)
 
     async def report(self) -> DiskReport:
-        """Return what takes space now. Raises OSError."""
-        facts, inventory = await self._inventory()
+        """Return what takes space, as it was measured at most LASTS seconds ago. Raises OSError."""
+        measured = self._measured
+        if measured is None or self.clock() - measured[1].at > LASTS:
+            measured = await self._inventory()
+        facts, inventory = measured
         settings, policy, now = self.settings(), self._policy(), self.clock()
         disk = await self.background.run(disk_usage, self.store.data_dir)
         return DiskReport(
@@ -187,6 +194,7 @@ class DiskService:
             log.warning("not_removed", kind=removal.item.kind, task=removal.item.task, error=str(error))
             return f"it could not be removed: {error}"
         await self.background.run(self._scanner.forget, removal.item)
+        self._measured = None
         return freed
 
     async def _remove(self, removal: Removal, by: str) -> int:
@@ -217,8 +225,10 @@ class DiskService:
         return replace(made, removals=(*made.removals, *archived))
 
     async def _inventory(self) -> tuple[list[TaskFacts], Inventory]:
-        facts = list(map(_facts, await self.index.all_tasks()))
-        return facts, await self.background.run(self._scanner.scan, facts, self.clock())
+        async with self._measuring:
+            facts = list(map(_facts, await self.index.all_tasks()))
+            self._measured = facts, await self.background.run(self._scanner.scan, facts, self.clock())
+            return self._measured
 
     def _policy(self) -> Policy:
         return self.settings().retention.policy()

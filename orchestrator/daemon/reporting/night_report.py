@@ -17,6 +17,7 @@ from orchestrator.daemon.reporting.history import Charge, Incident, IncidentKind
 from orchestrator.daemon.services.limits import LimitService
 from orchestrator.formats.codec import stamp, time_of
 from orchestrator.settings.settings import Settings
+from orchestrator.storage.removal.log import RemovalLog
 
 USUAL_SPAN = timedelta(hours=24)
 """What a report covers unless a time is given."""
@@ -71,6 +72,7 @@ class Share:
 class MachineFacts:
     """How the machine and the daemon are now; sizes in bytes, `limits` are the windows that are used up.
 
+    `freed_bytes` is what housekeeping and people freed in the span, in `freed_items` removals.
     `dead_channels` says of channels of notices since when and why they do not work.
     """
 
@@ -81,6 +83,8 @@ class MachineFacts:
     running: int
     queued: int
     limits: tuple[tuple[str, datetime | None], ...]
+    freed_bytes: int
+    freed_items: int
     dead_channels: Mapping[str, str]
 
 
@@ -127,15 +131,16 @@ class NightReportService:
         now = self.clock()
         end = min(until or now, now)
         begin = since or end - USUAL_SPAN
-        waiting, machine = self.attention.list(), await self._machine()
+        waiting, machine = self.attention.list(), await self._machine(begin, end)
         compose = partial(compose_report, (begin, end, now), waiting, machine)
         report = await self.histories.compose(stamp(begin), compose)
         noted = [note for source in self.note_sources for note in await source(begin, end)]
         return replace(report, notes=(*report.notes, *noted))
 
-    async def _machine(self) -> MachineFacts:
+    async def _machine(self, begin: datetime, end: datetime) -> MachineFacts:
         settings, limits = self.settings(), self.limits.report()
         disk = await asyncio.to_thread(shutil.disk_usage, settings.data_dir)
+        items, freed = await asyncio.to_thread(RemovalLog(settings.data_dir).freed, stamp(begin), stamp(end))
         tasks = limits.snapshot.tasks
         return MachineFacts(
             free_bytes=disk.free,
@@ -145,6 +150,8 @@ class NightReportService:
             running=sum(task.holds_slot for task in tasks),
             queued=sum(task.wants_slot for task in tasks),
             limits=tuple((one.window, one.until) for one in limits.active),
+            freed_bytes=freed,
+            freed_items=items,
             dead_channels=self.dead_channels(),
         )
 

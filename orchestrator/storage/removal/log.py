@@ -56,6 +56,12 @@ class RemovalLog:
         """Return the lines from a time on, given as a stamp, oldest first, as far back as the logs go."""
         return [line for line in self._lines(2 * LARGEST) if str(line.get("at", "")) >= at]
 
+    def freed(self, since: str, until: str) -> tuple[int, int]:
+        """Return in how many removals how many bytes were freed, from one stamp to another."""
+        sizes = [line.get("bytes") for line in self.since(since) if str(line.get("at", "")) < until]
+        found = [size for size in sizes if isinstance(size, int)]
+        return len(found), sum(found)
+
     def _lines(self, most: int) -> Iterator[JsonObject]:
         for path in (self._before, self._path):
             for raw in _tail(path, most).split(b"\n"):

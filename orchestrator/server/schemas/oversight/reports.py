@@ -95,6 +95,7 @@ class ClosedWindowView(View):
 class MachineView(View):
     """How the machine and the daemon are now; sizes in bytes.
 
+    `freed_bytes` is what was freed in the span, in `freed_items` removals by `prune` and by housekeeping.
     `deadChannels` says since when and why a channel of notices does not work.
     """
 
@@ -105,6 +106,8 @@ class MachineView(View):
     running: int
     queued: int
     limits: tuple[ClosedWindowView, ...]
+    freed_bytes: int
+    freed_items: int
     dead_channels: Mapping[str, Words]
 
 
