@@ -38,14 +38,6 @@ COMMANDS = {
         "Begin here",
     ),
     "help": Entry("commands.help", "Read a page of the documentation.", "orchestrator help checks", "Begin here"),
-    "serve": Entry("commands.serve", "Run the daemon in the foreground.", "orchestrator serve", "Begin here"),
-    "service": Entry(
-        "service.service",
-        "Install, upgrade and remove the service of systemd.",
-        "sudo orchestrator service install",
-        "Begin here",
-    ),
-    "open": Entry("access.browser", "Open the pages in a browser.", "orchestrator open", "Begin here"),
     "submit": Entry(
         "commands.submit",
         "Submit a ticket.",
@@ -68,8 +60,22 @@ COMMANDS = {
         "orchestrator checkpoints list ABC-123",
         "Tasks",
     ),
-    "events": Entry("commands.streams", "List what happens to tasks.", "orchestrator events -f", "Tasks"),
-    "watch": Entry("commands.watch", "Watch everything on one live screen.", "orchestrator watch", "Tasks"),
+    "pause": Entry("commands.control", "Pause a task.", "orchestrator pause ABC-123", "Tasks"),
+    "resume": Entry("commands.control", "Resume a paused task.", "orchestrator resume ABC-123", "Tasks"),
+    "transition": Entry(
+        "commands.control",
+        "Force a task into a stage.",
+        "orchestrator transition ABC-123 PLANNING --force --reason 'the plan was lost'",
+        "Tasks",
+    ),
+    "cancel": Entry("commands.control", "Cancel a task.", "orchestrator cancel ABC-123", "Tasks"),
+    "retry": Entry("commands.control", "Retry the stage of a blocked task.", "orchestrator retry ABC-123", "Tasks"),
+    "budget": Entry("commands.control", "Set a task's budget.", "orchestrator budget ABC-123 --usd 20", "Tasks"),
+    "download": Entry(
+        "commands.publish", "Download what a task made as a ZIP archive.", "orchestrator download ABC-123", "Tasks"
+    ),
+    "archive": Entry("commands.publish", "Archive an ended task.", "orchestrator archive ABC-123", "Tasks"),
+    "delete": Entry("commands.publish", "Delete a draft or an ended task.", "orchestrator delete ABC-123", "Tasks"),
     "answer": Entry(
         "commands.respond", "Answer an agent's question.", "orchestrator answer ABC-123 SQLite", "Your part"
     ),
@@ -83,69 +89,72 @@ COMMANDS = {
         "orchestrator request-changes ABC-123 -m 'Shorter, please'",
         "Your part",
     ),
-    "pause": Entry("commands.control", "Pause a task.", "orchestrator pause ABC-123", "Tasks"),
-    "resume": Entry("commands.control", "Resume a paused task.", "orchestrator resume ABC-123", "Tasks"),
-    "transition": Entry(
-        "commands.control",
-        "Force a task into a stage.",
-        "orchestrator transition ABC-123 PLANNING --force --reason 'the plan was lost'",
-        "Tasks",
-    ),
-    "cancel": Entry("commands.control", "Cancel a task.", "orchestrator cancel ABC-123", "Tasks"),
-    "retry": Entry("commands.control", "Retry the stage of a blocked task.", "orchestrator retry ABC-123", "Tasks"),
-    "budget": Entry("commands.control", "Set a task's budget.", "orchestrator budget ABC-123 --usd 20", "Tasks"),
     "review": Entry(
         "commands.publish", "Handle new review comments on a pull request.", "orchestrator review ABC-123", "Your part"
     ),
     "merge": Entry("commands.publish", "Merge a task's pull request.", "orchestrator merge ABC-123", "Your part"),
-    "download": Entry(
-        "commands.publish", "Download what a task made as a ZIP archive.", "orchestrator download ABC-123", "Tasks"
+    "serve": Entry("commands.serve", "Run the daemon in the foreground.", "orchestrator serve", "The daemon"),
+    "service": Entry(
+        "service.service",
+        "Install, upgrade and remove the service of systemd.",
+        "sudo orchestrator service install",
+        "The daemon",
     ),
-    "archive": Entry("commands.publish", "Archive an ended task.", "orchestrator archive ABC-123", "Tasks"),
-    "disk": Entry("disk.disk", "Show what takes disk space, and what will be removed.", "orchestrator disk", "Tasks"),
-    "prune": Entry(
-        "disk.prune", "Remove files of ended tasks.", "orchestrator prune --dry-run --older-than 30d", "Tasks"
+    "status": Entry(
+        "commands.status", "Show the daemon, its queue and running agents.", "orchestrator status", "The daemon"
     ),
-    "delete": Entry("commands.publish", "Delete a draft or an ended task.", "orchestrator delete ABC-123", "Tasks"),
-    "drain": Entry(
-        "commands.control", "End all agents before a restart; their sessions are kept.", "orchestrator drain", "Tasks"
-    ),
-    "schedule": Entry(
-        "schedules.schedule",
-        "Submit tasks again and again.",
-        "orchestrator schedule add '0 22 * * 1-5' 'Remove dead code'",
-        "Tasks",
-    ),
-    "limits": Entry("commands.status", "Show usage windows and the day's budget.", "orchestrator limits", "Tasks"),
+    "watch": Entry("commands.watch", "Watch everything on one live screen.", "orchestrator watch", "The daemon"),
+    "events": Entry("commands.streams", "List what happens to tasks.", "orchestrator events -f", "The daemon"),
+    "open": Entry("access.browser", "Open the pages in a browser.", "orchestrator open", "The daemon"),
     "report": Entry(
         "reports.report",
         "Read what happened since a time, as in the morning.",
         "orchestrator report --since 22:00",
-        "Tasks",
+        "The daemon",
     ),
+    "limits": Entry("commands.status", "Show usage windows and the day's budget.", "orchestrator limits", "The daemon"),
+    "schedule": Entry(
+        "schedules.schedule",
+        "Submit tasks again and again.",
+        "orchestrator schedule add '0 22 * * 1-5' 'Remove dead code'",
+        "The daemon",
+    ),
+    "intake": Entry("intake.listing", "Show what came in by itself.", "orchestrator intake --refused", "The daemon"),
     "notify": Entry(
         "notify.notify",
         "Test how you are told, and see what was.",
         "orchestrator notify test",
-        "Tasks",
+        "The daemon",
+    ),
+    "disk": Entry(
+        "disk.disk", "Show what takes disk space, and what will be removed.", "orchestrator disk", "The daemon"
+    ),
+    "prune": Entry(
+        "disk.prune", "Remove files of ended tasks.", "orchestrator prune --dry-run --older-than 30d", "The daemon"
+    ),
+    "backup": Entry(
+        "backup.backup",
+        "Back up the data folder while the daemon works.",
+        "orchestrator backup /mnt/other-disk/orchestrator.tar.zst",
+        "The daemon",
+    ),
+    "restore": Entry(
+        "backup.backup",
+        "Restore a backup into an empty folder.",
+        "orchestrator restore orchestrator.tar.zst --data-dir ~/restored",
+        "The daemon",
+    ),
+    "drain": Entry(
+        "commands.control",
+        "End all agents before a restart; their sessions are kept.",
+        "orchestrator drain",
+        "The daemon",
     ),
     "metrics": Entry(
         "monitoring.metrics",
         "Show metrics, and print rules and a dashboard for them.",
         "orchestrator metrics rules | sudo tee /etc/prometheus/orchestrator.rules.yaml",
         "For programs",
-    ),
-    "backup": Entry(
-        "backup.backup",
-        "Back up the data folder while the daemon works.",
-        "orchestrator backup /mnt/other-disk/orchestrator.tar.zst",
-        "Tasks",
-    ),
-    "restore": Entry(
-        "backup.backup",
-        "Restore a backup into an empty folder.",
-        "orchestrator restore orchestrator.tar.zst --data-dir ~/restored",
-        "Tasks",
     ),
     "state": Entry(
         "commands.state",
@@ -173,10 +182,6 @@ COMMANDS = {
     ),
     "schema": Entry(
         "commands.definitions", "Print a JSON Schema for editors.", "orchestrator schema state", "For programs"
-    ),
-    "intake": Entry("intake.listing", "Show what came in by itself.", "orchestrator intake --refused", "Tasks"),
-    "status": Entry(
-        "commands.status", "Show the daemon, its queue and running agents.", "orchestrator status", "Tasks"
     ),
     "completion": Entry(
         "parsing.completion",

@@ -1,6 +1,6 @@
 """The service of one daemon: all its use cases over the parts that they need, and who must hear of each decision."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -71,6 +71,7 @@ class ServiceParts:
     login_of: Callable[[str], Login | None]
     usage_of: Callable[[Task], Usage | None]
     isolation: Callable[[], str]
+    broken_parts: Callable[[], Mapping[str, str]]
     notifications: NotificationService
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
@@ -272,6 +273,7 @@ def _status_service(parts: ServiceParts) -> StatusService:
         usage_of=parts.usage_of,
         isolation=parts.isolation,
         dead_channels=parts.notifications.dead_channels,
+        broken_parts=parts.broken_parts,
         started_at=parts.clock(),
         clock=parts.clock,
     )

@@ -1,14 +1,13 @@
 """The loop that makes the daily backup."""
 
-from collections.abc import Callable, Coroutine
-
 from orchestrator import clock
 from orchestrator.daemon.backup.schedule import BackupSchedule
+from orchestrator.daemon.side_loops import Loop
 from orchestrator.settings.sections.windows import zone_of
 from orchestrator.wiring.base import Base
 
 
-def backup_loop(base: Base) -> Callable[[], Coroutine[object, object, None]]:
+def backup_loop(base: Base) -> Loop:
     """Return the loop that makes the daily backup where the settings want one."""
     zone = zone_of("")
     schedule = BackupSchedule(

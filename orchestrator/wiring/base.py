@@ -9,6 +9,7 @@ import structlog
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.notifications.service import NotificationService
+from orchestrator.daemon.side_loops import SideLoops
 from orchestrator.pipelines.accepted import accepted_pipeline
 from orchestrator.pipelines.definitions import DefinitionRegistry
 from orchestrator.redaction.rules import Redactor
@@ -58,6 +59,7 @@ class Base:
     inbox: Inbox
     redactor: Redactor
     notifications: NotificationService
+    side: SideLoops
     config: Path | None
 
     @property

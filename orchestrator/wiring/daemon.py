@@ -3,7 +3,7 @@
 It is built in one pass, from the inbox up; nothing is filled in later.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from orchestrator.daemon.reporting.projections import ProjectionWriter
 from orchestrator.daemon.reporting.reports import Reports, change_of
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.service import Service, ServiceParts, build_service
+from orchestrator.daemon.side_loops import Loop, SideLoops
 from orchestrator.daemon.startup import discard_secrets
 from orchestrator.daemon.timers import Timers
 from orchestrator.integrations.callbacks.outbox import Outbox
@@ -73,7 +74,7 @@ class Daemon:
     resources: ResourceMonitor
     service: Service
     launching: Callable[[], LaunchConfig]
-    loops: Mapping[str, Callable[[], Coroutine[object, object, None]]]
+    loops: Mapping[str, Loop]
 
 
 def build_daemon(settings: Settings, store: FolderStore, redactor: Redactor, config: Path | None = None) -> Daemon:
@@ -140,18 +141,25 @@ def _base(settings: Settings, store: FolderStore, redactor: Redactor, config: Pa
         inbox=Inbox(),
         redactor=redactor,
         notifications=build_notifications(lambda: current.now, store, redactor.masked, clock.now),
+        side=SideLoops(),
         config=config,
     )
 
 
 def _loops(
     base: Base, supervisor: Supervisor, running: RunExecutor, outbox: Outbox, service: Service
-) -> dict[str, Callable[[], Coroutine[object, object, None]]]:
+) -> dict[str, Loop]:
     return {
         "stalls": _stall_detector(base, supervisor).run,
         "agents": _agent_monitor(base, supervisor, running).run,
         "callbacks": outbox.run,
         "shared login": partial(share_login, lambda: running.launching.login),
+        **base.side.guarded(_side_loops(base, supervisor, service)),
+    }
+
+
+def _side_loops(base: Base, supervisor: Supervisor, service: Service) -> dict[str, Loop]:
+    return {
         "schedules": service.schedules.run,
         "housekeeping": Housekeeper(service.disk).run,
         "backups": backup_loop(base),
@@ -178,6 +186,7 @@ def _service(
         with_forge=targets.with_forge,
         login_of=targets.login_of,
         usage_of=running.usage,
+        broken_parts=base.side.reasons,
         isolation=lambda: running.launching.isolation.summary,
         notifications=base.notifications,
         redact=base.redactor.masked,

@@ -1,6 +1,5 @@
 """What watches the daemon for others: metrics, the doctor that examines before the night, traces."""
 
-from collections.abc import Callable, Coroutine
 from datetime import datetime
 from functools import partial
 
@@ -9,14 +8,13 @@ from orchestrator.core.events.notice import MachineNoticeKind
 from orchestrator.core.schedule.run_windows import openings_near
 from orchestrator.daemon.examination.dusk import DuskExamination
 from orchestrator.daemon.service import Service
+from orchestrator.daemon.side_loops import Loop
 from orchestrator.daemon.traces.exporter import TraceExporter, TraceParts
 from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.wiring.base import Base
 
 
-def monitoring_loops(
-    base: Base, supervisor: Supervisor, service: Service
-) -> dict[str, Callable[[], Coroutine[object, object, None]]]:
+def monitoring_loops(base: Base, supervisor: Supervisor, service: Service) -> dict[str, Loop]:
     """Return the loops of these parts, by name."""
     dusk = DuskExamination(
         doctor=service.oversight.doctor,

@@ -1,12 +1,11 @@
 """Notices: the channels that send them, and the loops that tell what is due by the clock."""
 
-from collections.abc import Callable, Coroutine
-
 from orchestrator import clock
 from orchestrator.daemon.notifications.courier import Courier
 from orchestrator.daemon.notifications.escalations import Escalations
 from orchestrator.daemon.notifications.morning_report import MorningReport
 from orchestrator.daemon.service import Service
+from orchestrator.daemon.side_loops import Loop
 from orchestrator.integrations.notices.build import build_channels
 from orchestrator.integrations.notices.channel import Channel, Variables
 from orchestrator.integrations.notices.outbox import FOLDER
@@ -15,7 +14,7 @@ from orchestrator.settings.environment import environment, environment_with_secr
 from orchestrator.wiring.base import Base
 
 
-def notification_loops(base: Base, service: Service) -> dict[str, Callable[[], Coroutine[object, object, None]]]:
+def notification_loops(base: Base, service: Service) -> dict[str, Loop]:
     """Return the loops that send notices, by their names."""
     announcer = base.notifications.announcer
     courier = Courier(

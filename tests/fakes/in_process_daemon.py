@@ -95,6 +95,7 @@ class InProcessDaemon:
                 login_of=lambda _: None,
                 usage_of=lambda _: None,
                 isolation=lambda: "bubblewrap",
+                broken_parts=dict,
                 notifications=build_notifications(lambda: self.settings, self.store, self.redact, clock.now),
                 redact=self.redact,
                 clock=clock.now,

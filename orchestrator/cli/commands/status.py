@@ -74,6 +74,7 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("data", found.data_dir),
         ("isolation", found.isolation),
         *((f"channel {name}", Text(f"dead {why}", style="bold red")) for name, why in found.dead_channels.items()),
+        *((f"part {name}", Text(f"fails: {plain(why)}", style="bold red")) for name, why in found.broken_parts.items()),
         *(("intake waits", plain(one)) for one in found.intake),
         *(
             (f"budget of {one.parent}", f"{budget_text(one.caps, one.spent)}, with its children")

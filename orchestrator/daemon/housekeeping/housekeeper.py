@@ -37,8 +37,9 @@ class Housekeeper:
                 except (OrchestratorError, OSError) as error:
                     log.warning("housekeeping_failed", error=str(error))
                 await asyncio.sleep(LOOK_EVERY)
-        finally:
+        except asyncio.CancelledError:
             self._disk.background.close()
+            raise
 
     async def look(self) -> None:
         """Do what is due now. Raises OSError when the data folder is gone."""

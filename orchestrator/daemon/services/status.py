@@ -40,7 +40,8 @@ class DaemonStatus:
     `queue` waits for a slot, `paused` for somebody or something else; `running` are the tasks with processes, and
     `unreadable` those about which nothing can be decided; `budgets` are those that parents share with live children.
     `isolation` says in a line how these are kept apart from the machine.
-    `dead_channels` says since when and why channels of notices do not work.
+    `dead_channels` says since when and why channels of notices do not work, `broken_parts` which parts of the daemon
+    fail and are begun again.
     """
 
     health: str
@@ -59,6 +60,7 @@ class DaemonStatus:
     paused: tuple[Task, ...]
     unreadable: tuple[Task, ...]
     dead_channels: Mapping[str, str]
+    broken_parts: Mapping[str, str]
     running: tuple[RunningTask, ...]
     budgets: tuple[SharedBudget, ...]
     run_windows: tuple[RunWindowState, ...]
@@ -94,6 +96,7 @@ class StatusService:
     usage_of: Callable[[Task], Usage | None]
     isolation: Callable[[], str]
     dead_channels: Callable[[], Mapping[str, str]]
+    broken_parts: Callable[[], Mapping[str, str]]
     started_at: datetime
     clock: Callable[[], datetime]
 
@@ -128,6 +131,7 @@ class StatusService:
             paused=tuple(task for task in tasks if task.is_paused and not task.wants_slot),
             unreadable=tuple(self.supervisor.unreadable),
             dead_channels=self.dead_channels(),
+            broken_parts=self.broken_parts(),
             running=running,
             budgets=snapshot.shared_budgets,
             run_windows=states_of(snapshot.capacity.windows, snapshot.now),

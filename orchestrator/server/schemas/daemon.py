@@ -57,8 +57,8 @@ class StatusView(View):
     paused for another reason; `places` are the slots for tasks, `unreadable` has the reason for each task about which
     nothing can be decided. `isolation` is bubblewrap, or says why runs are without it. `budgets` are those that parents
     share with live children. `intake` says why sources of work bring none, `deadChannels` why channels of notices do
-    not work, and since when; `runWindows` are the hours that the settings give tasks, `doctor` what the last
-    examination found: null before the first.
+    not work, and since when, `brokenParts` which parts of the daemon fail and are begun again; `runWindows` are the
+    hours that the settings give tasks, `doctor` what the last examination found: null before the first.
     """
 
     health: str
@@ -82,6 +82,7 @@ class StatusView(View):
     standing: tuple[TaskLine, ...]
     unreadable: Mapping[str, Words]
     dead_channels: Mapping[str, Words]
+    broken_parts: Mapping[str, Words]
     running: tuple[RunningView, ...]
     budgets: tuple[SharedBudgetView, ...]
     intake: tuple[Words, ...]
