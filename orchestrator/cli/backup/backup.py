@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -66,7 +67,8 @@ def backup(  # noqa: PLR0913, PLR0917 - one parameter for each option
         return
     if what in {"verify", "list"}:
         raise UsageError(f"name the backup: `orchestrator backup {what} FILE`; a file of that name is ./{what}")
-    os.nice(NICENESS)
+    with suppress(OSError):  # a hardened service may not ask for another priority, not even a lower one
+        os.nice(NICENESS)
     options, progress = context_of(context), _Progress()
     order = BackupOrder(
         data_dir=options.places().data_dir.absolute(),
