@@ -20,7 +20,6 @@ class Place:
     """Where one kind of unit is installed, and how its manager is called."""
 
     folder: Path
-    wanted_by: str
     systemctl: str
     is_users: bool
 
@@ -28,8 +27,8 @@ class Place:
 def places(variables: Environment) -> tuple[Place, ...]:
     """Return where the unit may be installed."""
     home = Path(variables.get("XDG_CONFIG_HOME") or Path(variables.get("HOME") or "/") / ".config")
-    system = Place(Path("/etc/systemd/system"), "multi-user.target", "sudo systemctl", is_users=False)
-    return system, Place(home / "systemd/user", "default.target", "systemctl --user", is_users=True)
+    system = Place(Path("/etc/systemd/system"), "sudo systemctl", is_users=False)
+    return system, Place(home / "systemd/user", "systemctl --user", is_users=True)
 
 
 def check_unit(variables: Environment, where: tuple[Place, ...] | None = None) -> Iterator[DoctorFinding]:
@@ -48,7 +47,7 @@ def _check(place: Place) -> Iterator[DoctorFinding]:
         text = f"{installed} is not the unit of this version; it differs in {keys:.200}"
         mend = f"orchestrator service upgrade --{'user' if place.is_users else 'system'}"
         yield DoctorFinding(name="unit", level=Level.WARN, text=text, mend=mend)
-    if not (place.folder / f"{place.wanted_by}.wants" / UNIT).is_symlink():
+    if not any(link.is_symlink() for link in place.folder.glob(f"*.wants/{UNIT}")):
         fine = False
         text = f"{installed} is not enabled: after a reboot nothing starts the daemon"
         yield DoctorFinding(name="unit", level=Level.WARN, text=text, mend=f"{place.systemctl} enable {UNIT}")

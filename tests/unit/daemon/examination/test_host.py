@@ -44,8 +44,8 @@ def test_a_machine_that_may_fall_asleep_is_told(
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    (tmp_path / "multi-user.target.wants").mkdir()
-    return Place(tmp_path, "multi-user.target", "sudo systemctl", is_users=False)
+    (tmp_path / "default.target.wants").mkdir()
+    return Place(tmp_path, "sudo systemctl", is_users=False)
 
 
 def test_an_installed_unit_is_compared_with_that_of_this_version(place: Place) -> None:
@@ -55,7 +55,7 @@ def test_an_installed_unit_is_compared_with_that_of_this_version(place: Place) -
     unit.write_text(text.replace("ExecStart=/usr/bin/env orchestrator", "ExecStart=/opt/orchestrator/bin/orchestrator"))
     (found,) = check_unit({}, (place,))
     assert found.text.endswith("is not enabled: after a reboot nothing starts the daemon")
-    (place.folder / "multi-user.target.wants" / UNIT).symlink_to(unit)
+    (place.folder / "default.target.wants" / UNIT).symlink_to(unit)
     (place.folder / f"{UNIT}.d").mkdir()
     (place.folder / f"{UNIT}.d/user.conf").write_text("[Service]\nUser=ada\n")
     (found,) = check_unit({}, (place,))
