@@ -53,6 +53,8 @@ PAUSE = 0.05
 """Seconds before the second try; doubled for each further one."""
 NOT_FOR_US = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR})
 """Why a file may be left out: an agent can make such ones, and none of the daemon's is."""
+LARGEST_HOLES = 4 * 1024**3
+"""Bytes that are not on disk in the sparse files of one task; each is read as a zero, which takes its time too."""
 MOST_NOTED = 1000
 LONGEST_NOTED = 500
 """How many of the files that are left out are named, and with how many characters."""
@@ -74,6 +76,7 @@ class Snapshot:
     unreadable: list[str] = field(default_factory=list)
     _cuts: dict[str, Cut] = field(default_factory=dict)
     _key: tuple[int, int] | None = None
+    _holes: int = 0
 
     def take(self, settings: Sequence[Path] = ()) -> None:
         """Copy everything that belongs to a backup, with these folders of settings. Raises OSError."""
@@ -121,6 +124,7 @@ class Snapshot:
         for number in range(TRIES):
             self.writer.rewind(mark)
             self._cuts[task_id] = cut = cut_of(folder)
+            self._holes = 0
             is_last = number == TRIES - 1
             self._copy_task(task_id, cut, is_settled=not is_last)
             if cut_of(folder) == cut:
@@ -287,7 +291,7 @@ class Snapshot:
         file = open_regular(entry, dir_fd=above)
         try:
             found = os.fstat(file)
-            if _identity(found) == self._key:
+            if _identity(found) == self._key or self._has_too_many_holes(found):
                 self._note(name.removeprefix(f"{DATA}/"))
                 return
             size = found.st_size if size is None else size
@@ -297,6 +301,17 @@ class Snapshot:
         finally:
             os.close(file)
         self.tell(self.writer.files, self.writer.size)
+
+    def _has_too_many_holes(self, found: os.stat_result) -> bool:
+        """Return whether a file is sparse beyond what one task may have, so that it would take hours to read."""
+        if self._holes + (holes := _holes_of(found)) > LARGEST_HOLES:
+            return True
+        self._holes += holes
+        return False
+
+
+def _holes_of(found: os.stat_result) -> int:
+    return max(0, found.st_size - found.st_blocks * 512)
 
 
 def estimate(data_dir: Path, exclude: frozenset[Part]) -> tuple[int, int]:

@@ -96,6 +96,15 @@ def test_a_folder_that_an_agent_closed_is_noted_and_the_rest_is_copied(place: st
         assert not {name for name in found if name.endswith("within")}
 
 
+def test_files_with_large_holes_are_noted_and_not_read(data: Path) -> None:
+    for name, size in (("small", 1 << 20), ("huge", 1 << 43)):
+        write(data / "worktrees/T" / name, b"")
+        os.truncate(data / "worktrees/T" / name, size)
+    file, made = backup_of(data)
+    assert made.unreadable == ("worktrees/T/huge",)
+    assert {"data/worktrees/T/small", "data/worktrees/T/a.py"} <= names(file)
+
+
 def test_an_unreadable_file_may_have_any_name(data: Path) -> None:
     name = os.fsencode(data / "worktrees/T") + b"/\xff\x1b[2J"
     os.link(data / "vault.key", name)
