@@ -5,20 +5,20 @@ from pathlib import Path
 
 from tests.acceptance.harness import DaemonHarness, Json, line_count
 
-OLD = [f"orchestrator-2026010{day}T050000Z.tar.zst" for day in range(1, 6)]
+OLD = [f"orchestrator-0123456789ab-2026010{day}T050000Z.tar.zst" for day in range(1, 6)]
 
 
-def test_a_backup_that_was_due_is_made_at_the_start_and_the_oldest_are_removed(tmp_path: Path) -> None:
+def test_a_backup_that_was_due_is_made_at_the_start_and_removes_none_of_others(tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
-    for name in (*OLD, ".orchestrator-20260101T050000Z.tar.zst.partial", "of the user.tar.zst"):
+    for name in (*OLD, "of the user.tar.zst"):
         (folder / name).write_bytes(b"")
     with DaemonHarness(tmp_path, backup={"folder": str(folder), "keep": 3}) as harness:
         harness.wait_for("the backup", lambda: logged(harness, "backup_made"))
-        names = sorted(path.name for path in folder.iterdir())
-        assert names[:3] == ["of the user.tar.zst", *OLD[-2:]]
-        assert len(names) == 4
-        assert harness.cli("backup", "verify", str(folder / names[3])).returncode == 0
+        (name,) = {path.name for path in folder.iterdir()} - {*OLD, "of the user.tar.zst"}
+        assert name.startswith(f"orchestrator-{json.loads((harness.data / 'format').read_bytes())['id'][:12]}-")
+        assert len(list(folder.iterdir())) == len(OLD) + 2
+        assert harness.cli("backup", "verify", str(folder / name)).returncode == 0
         harness.kill()
         harness.start()
         harness.wait_for("a look at the clock", lambda: len(logged(harness, "daemon_started")) == 2)

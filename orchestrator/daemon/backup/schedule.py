@@ -1,13 +1,17 @@
 """The daily backup: made by a program of its own beside the daemon, checked, and the oldest removed after it.
 
 `<data>/backups.json` says when the last one was tried and made, so a restart neither repeats nor forgets one: a backup
-that was due while no daemon ran is made at the next start.
+that was due while no daemon ran is made at the next start. The name of a backup has the beginning of the folder's id,
+so that several data folders, and the copies of one, can share a place: each daemon removes its own alone.
 """
 
 import asyncio
 import re
+import shlex
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,16 +22,22 @@ import structlog
 from orchestrator.core.events.notice import MachineNoticeKind
 from orchestrator.daemon.backup.notes import DailyBackups, again_command, read_daily_backups, write_daily_backups
 from orchestrator.formats.codec import stamp
-from orchestrator.formats.files import make_private
+from orchestrator.formats.fields import text_of
 from orchestrator.settings.sections.backup import BackupSettings
+from orchestrator.storage.folder.format import read_format
+from orchestrator.storage.records import StoreError
 
 log = structlog.get_logger()
 
 LOOK_EVERY = 60.0
 """Seconds between two looks at the clock and the settings."""
 LONGEST_REASON = 500
-_NAME = re.compile(r"orchestrator-[0-9]{8}T[0-9]{6}Z\.tar\.zst")
-_PARTIAL = re.compile(r"\.orchestrator-[0-9]{8}T[0-9]{6}Z\.tar\.zst\.partial")
+LONGEST_RUN = 6 * 3600.0
+"""Seconds after which making a backup, or checking it, is ended and counts as failed."""
+LONGEST_END = 10.0
+"""Seconds that a program has for its end before it is killed."""
+FURTHEST_AHEAD = timedelta(days=1)
+"""A last try that lies further in the future was noted while the clock was wrong."""
 
 
 class Announce(Protocol):
@@ -59,6 +69,7 @@ class BackupSchedule:
     clock: Callable[[], datetime]
     announce: Announce
     every: float = LOOK_EVERY
+    longest: float = LONGEST_RUN
     _known: DailyBackups = field(default_factory=DailyBackups)
 
     async def run(self) -> None:
@@ -71,16 +82,22 @@ class BackupSchedule:
 
     async def _make_if_due(self, settings: BackupSettings, folder: Path) -> None:
         now = self.clock()
+        if self._known.tried_at is not None and self._known.tried_at > now + FURTHEST_AHEAD:
+            log.warning("backup_mark_reset", tried_at=stamp(self._known.tried_at), to=stamp(now))
+            self._note(replace(self._known, tried_at=now))
         if self._known.tried_at is not None and self._known.tried_at >= last_due(now, settings):
             return
-        file = folder / f"orchestrator-{stamp(now)[:19].replace('-', '').replace(':', '')}Z.tar.zst"
+        time = stamp(now)[:19].replace("-", "").replace(":", "")
+        file = folder / f"orchestrator-{time}Z.tar.zst"
         try:
-            await asyncio.to_thread(make_private, folder)
+            await asyncio.to_thread(require_folder, folder)
+            owner = await asyncio.to_thread(owner_of, self.data_dir)
+            file = folder / f"orchestrator-{owner}-{time}Z.tar.zst"
             await self._run("backup", str(file), *(word for part in settings.exclude for word in ("--exclude", part)))
             await self._run("backup", "verify", str(file))
             size = (await asyncio.to_thread(file.stat)).st_size
-            await asyncio.to_thread(remove_oldest, folder, settings.keep)
-        except (BackupFailed, OSError) as error:
+            await asyncio.to_thread(remove_oldest, file, owner, settings.keep)
+        except (BackupFailed, StoreError, OSError) as error:
             await self._fail(now, str(error)[-LONGEST_REASON:], file)
         else:
             self._note(DailyBackups(tried_at=now, made_at=now, file=str(file), bytes=size))
@@ -108,10 +125,13 @@ class BackupSchedule:
             start_new_session=True,
         )
         try:
-            _, said = await process.communicate()
+            async with asyncio.timeout(self.longest):
+                _, said = await process.communicate()
+        except TimeoutError:
+            await _end(process)
+            raise BackupFailed(f"it took longer than {self.longest / 3600:g} hours and was ended") from None
         except asyncio.CancelledError:
-            process.terminate()
-            await process.wait()
+            await _end(process)
             raise
         if process.returncode:
             raise BackupFailed(said.decode("utf-8", "replace").strip() or f"exit code {process.returncode}")
@@ -124,9 +144,38 @@ class BackupSchedule:
             log.warning("backup_not_noted", reason=str(error))
 
 
-def remove_oldest(folder: Path, keep: int) -> None:
-    """Remove all but the newest daily backups in a folder, and what was left of some that were cut short."""
-    names = sorted(path.name for path in folder.iterdir())
-    made = [name for name in names if _NAME.fullmatch(name)]
-    for name in (*made[:-keep], *(name for name in names if _PARTIAL.fullmatch(name))):
-        (folder / name).unlink(missing_ok=True)
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a program, by force if it does not end by itself."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), LONGEST_END)
+            return
+
+
+def require_folder(folder: Path) -> None:
+    """Refuse a folder that is not there: its disk may not be mounted. Raises BackupFailed."""
+    if not folder.is_dir():
+        raise BackupFailed(
+            f"there is no folder {folder}; mount its disk, or create the folder on it:"
+            f" mkdir -m 700 {shlex.quote(str(folder))}"
+        )
+
+
+def owner_of(data_dir: Path) -> str:
+    """Return what the names of a data folder's backups have of its id. Raises StoreError and OSError."""
+    return re.sub("[^0-9A-Za-z]", "", text_of(read_format(data_dir).get("id")))[:12] or "folder"
+
+
+def remove_oldest(made: Path, owner: str, keep: int) -> None:
+    """Remove all but the newest backups of a data folder beside the one just made, which stays whatever its time.
+
+    What was left of backups that were cut short is removed too.
+    """
+    name = re.compile(rf"orchestrator-{owner}-[0-9]{{8}}T[0-9]{{6}}Z\.tar\.zst")
+    partial = re.compile(rf"\.{name.pattern}\.partial")
+    names = sorted(path.name for path in made.parent.iterdir() if path.name != made.name)
+    others = [one for one in names if name.fullmatch(one)]
+    for one in (*others[: max(0, len(others) - keep + 1)], *(one for one in names if partial.fullmatch(one))):
+        (made.parent / one).unlink(missing_ok=True)

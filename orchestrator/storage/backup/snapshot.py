@@ -14,6 +14,9 @@ journal cannot know left out: its state.json (which follows from the journal), l
 
 What concerns all tasks (the account, schedules, outboxes, idempotency keys, the order of events) refers to tasks, and
 is copied before them. A task that is made after its family was listed is taken only if its parent's journal names it.
+
+Agents write in their worktrees and sessions while they are copied, with another user's sight: so no link below the
+data folder is followed (`tree.py`), and what cannot be read is left out with a note, not a reason to end.
 """
 
 import errno
@@ -22,64 +25,47 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
-from orchestrator.core.task.task import TaskStatus
-from orchestrator.formats.codec import JsonObject
-from orchestrator.formats.files import open_regular, parsed, read_file
+from orchestrator.formats.files import NotRegularFile, open_regular
 from orchestrator.storage.backup.archive import DATA, SETTINGS, ArchiveWriter, Source
 from orchestrator.storage.backup.contents import (
     DEEPEST,
     REPOS,
     SESSIONS,
     TASKS,
+    VAULT_KEY,
     WORKTREES,
     Part,
     is_left_out,
     may_lead,
     part_of,
 )
-from orchestrator.storage.journal import CHECKPOINTS
+from orchestrator.storage.backup.cut import Cut, cut_of, end_of_last_line, is_ahead
+from orchestrator.storage.backup.tree import open_folder, opened_folder
 from orchestrator.storage.journal import NAME as JOURNAL
-from orchestrator.storage.state_file import NAME as STATE
 
 TRIES = 6
 """How often a task is copied whose journal grows meanwhile."""
 PAUSE = 0.05
 """Seconds before the second try; doubled for each further one."""
-NOT_FOR_US = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP})
+NOT_FOR_US = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR})
 """Why a file may be left out: an agent can make such ones, and none of the daemon's is."""
-TAIL = 64 * 1024
-"""Bytes at the end of a file in which a line's end is looked for."""
-ENDED = frozenset(status.value for status in TaskStatus if status.is_final)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """A journal's size up to its last whole line, and that line."""
-
-    size: int = 0
-    last: JsonObject = field(default_factory=dict)
-
-    @property
-    def attempt(self) -> int:
-        metadata = self.last.get("metadata")
-        found = metadata.get("attempt") if isinstance(metadata, dict) else None
-        return found if isinstance(found, int) else 0
-
-    @property
-    def is_ended(self) -> bool:
-        metadata = self.last.get("metadata")
-        return isinstance(metadata, dict) and metadata.get("status") in ENDED
+LARGEST_HOLES = 4 * 1024**3
+"""Bytes that are not on disk in the sparse files of one task; each is read as a zero, which takes its time too."""
+MOST_NOTED = 1000
+LONGEST_NOTED = 500
+"""How many of the files that are left out are named, and with how many characters."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Snapshot:
     """Copies one data folder into an archive; `tell` is called now and then with the files and bytes so far.
 
-    `unsettled` are the tasks whose journals never rested, `unreadable` the files that this user may not read.
+    `unsettled` are the tasks whose journals never rested, `unreadable` the files that were left out, as they could not
+    be read or must not be: each is named once, as printable text.
     """
 
     data_dir: Path
@@ -88,10 +74,14 @@ class Snapshot:
     tell: Callable[[int, int], None] = lambda _files, _size: None
     unsettled: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
-    _cuts: dict[str, _Cut] = field(default_factory=dict)
+    _cuts: dict[str, Cut] = field(default_factory=dict)
+    _key: tuple[int, int] | None = None
+    _holes: int = 0
 
     def take(self, settings: Sequence[Path] = ()) -> None:
         """Copy everything that belongs to a backup, with these folders of settings. Raises OSError."""
+        with suppress(FileNotFoundError):
+            self._key = _identity((self.data_dir / VAULT_KEY).stat())
         above = sorted(entry.name for entry in os.scandir(self.data_dir))
         for name in above:
             if name not in {TASKS, WORKTREES, REPOS}:
@@ -103,12 +93,15 @@ class Snapshot:
                 self._take_task(task_id)
         self._take_repositories()
         for number, folder in enumerate(settings):
-            self._walk(folder, f"{SETTINGS}/{number}", lambda name: name.split("/")[2:3] == ["credentials"])
+            with opened_folder(folder.parent) as parent:
+                name = f"{SETTINGS}/{number}"
+                self._walk(parent, folder.name, name, lambda name: name.split("/")[2:3] == ["credentials"])
 
     def _listed(self) -> list[str]:
         """Return the ids of all tasks, parents before their children."""
         try:
-            return sorted(entry.name for entry in os.scandir(self.data_dir / TASKS) if entry.is_dir())
+            with os.scandir(self.data_dir / TASKS) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
         except FileNotFoundError:
             return []
 
@@ -130,33 +123,32 @@ class Snapshot:
         folder, mark = self.data_dir / TASKS / task_id, self.writer.mark()
         for number in range(TRIES):
             self.writer.rewind(mark)
-            self._cuts[task_id] = cut = _cut_of(folder)
+            self._cuts[task_id] = cut = cut_of(folder)
+            self._holes = 0
             is_last = number == TRIES - 1
             self._copy_task(task_id, cut, is_settled=not is_last)
-            if _cut_of(folder) == cut:
+            if cut_of(folder) == cut:
                 return
             if not is_last:
                 time.sleep(PAUSE * 2**number)
         self.unsettled.append(task_id)
 
-    def _copy_task(self, task_id: str, cut: _Cut, *, is_settled: bool) -> None:
+    def _copy_task(self, task_id: str, cut: Cut, *, is_settled: bool) -> None:
         folder, name = self.data_dir / TASKS / task_id, f"{TASKS}/{task_id}"
-        if not folder.is_dir():
-            return  # deleted a moment ago
-        self._add_folder(folder, f"{DATA}/{name}")
+        self._add_alone(name)
         if cut.size:
-            self._add_file(folder / JOURNAL, f"{DATA}/{name}/{JOURNAL}", cut.size)
+            with self._noting(f"{name}/{JOURNAL}"), self._folder(name) as opened:
+                self._add_file(opened, JOURNAL, f"{DATA}/{name}/{JOURNAL}", cut.size)
 
         def is_skipped(entry: str) -> bool:
             within = entry.removeprefix(f"{name}/")
             return (
                 within == JOURNAL
                 or (cut.is_ended and part_of(entry) in self.exclude)
-                or (not is_settled and _is_ahead(folder, within, cut))
+                or (not is_settled and is_ahead(folder, within, cut))
             )
 
-        inside = sorted(entry.name for entry in os.scandir(folder))
-        for entry in sorted(inside, key=lambda one: (one == SESSIONS, one)):
+        for entry in sorted(self._names(name), key=lambda one: (one == SESSIONS, one)):
             self._add(f"{name}/{entry}", is_skipped)
         self._copy_refs(task_id)
         if Part.WORKTREES not in self.exclude:
@@ -174,13 +166,11 @@ class Snapshot:
 
     def _copy_worktree(self, name: str) -> None:
         """Copy an agent's repository: what names commits, then the commits, then the files."""
-        place = self.data_dir / name
-        if not place.is_dir() or place.is_symlink():
-            return
-        self._add_folder(place, f"{DATA}/{name}")
-        if (place / ".git").is_dir():
+        self._add_alone(name)
+        inside = self._names(name)
+        if ".git" in inside:
             self._copy_repository(f"{name}/.git", lambda _name: False)
-        for entry in sorted(one.name for one in os.scandir(place)):
+        for entry in inside:
             if entry != ".git":
                 self._add(f"{name}/{entry}")
 
@@ -195,83 +185,133 @@ class Snapshot:
 
     def _copy_repository(self, name: str, is_skipped: Callable[[str], bool]) -> None:
         """Copy a bare repository: loose refs before packed ones, refs before objects, loose objects before packs."""
-        place = self.data_dir / name
-        self._add_folder(place, f"{DATA}/{name}")
-        entries = sorted(one.name for one in os.scandir(place))
-        for entry in sorted(entries, key=lambda one: (one == "objects", one != "refs", one)):
+        self._add_alone(name)
+        inside, objects = self._names(name), f"{name}/objects"
+        for entry in sorted(inside, key=lambda one: (one != "refs", one)):
             if entry != "objects":
                 self._add(f"{name}/{entry}", is_skipped)
-        objects = place / "objects"
-        if objects.is_dir():
-            self._add_folder(objects, f"{DATA}/{name}/objects")
-            inside = sorted(one.name for one in os.scandir(objects))
-            for entry in sorted(inside, key=lambda one: (one == "pack", one)):
-                self._add(f"{name}/objects/{entry}", lambda one: one.endswith("/pack"))
-            self._copy_packs(f"{name}/objects/pack")
+        if "objects" in inside:
+            self._add_alone(objects)
+            for entry in self._names(objects):
+                if entry != "pack":
+                    self._add(f"{objects}/{entry}")
+            self._copy_packs(f"{objects}/pack")
 
     def _copy_packs(self, name: str) -> None:
         """Copy packs with all that belongs to each, also if one is written, or replaces others, meanwhile."""
-        place, done = self.data_dir / name, set[str]()
+        done = set[str]()
         for _ in range(2):
-            found = {one.name for one in os.scandir(place)} if place.is_dir() else set[str]()
+            found = set(self._names(name))
             if not done and found:
-                self._add_folder(place, f"{DATA}/{name}")
+                self._add_alone(name)
             whole = {one.removesuffix(".idx") + ".pack" for one in found if one.endswith(".idx")}
             for entry in sorted((found | whole) - done):
                 self._add(f"{name}/{entry}")
             done |= found | whole
 
+    def _folder(self, name: str) -> AbstractContextManager[int]:
+        """Open a folder of the data folder; only the entries at its top may be links, which no agent can make."""
+        top, _, below = name.partition("/")
+        return opened_folder(self.data_dir / top, below)
+
+    def _names(self, name: str) -> list[str]:
+        """Return what is in a folder of the data folder; nothing if it is missing or cannot be read."""
+        inside: list[str] = []
+        with self._noting(name), self._folder(name) as folder:
+            inside.extend(sorted(os.listdir(folder)))  # noqa: PTH208 - of a descriptor
+        return inside
+
+    def _add_alone(self, name: str) -> None:
+        """Copy a folder of the data folder without what is in it."""
+        with self._noting(name), self._folder(name) as folder:
+            self._add_folder(folder, f"{DATA}/{name}")
+
+    @contextmanager
+    def _noting(self, name: str) -> Iterator[None]:
+        """Note what an agent made unreadable, and pass over what was removed a moment ago: nothing refers to it."""
+        try:
+            yield
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno not in NOT_FOR_US and not isinstance(error, NotRegularFile):
+                raise
+            self._note(name)
+
+    def _note(self, name: str) -> None:
+        shown = name if name.isprintable() else name.encode("unicode_escape", "backslashreplace").decode()
+        shown = shown[:LONGEST_NOTED]
+        if len(self.unreadable) < MOST_NOTED and shown not in self.unreadable:
+            self.unreadable.append(shown)
+
     def _add(self, name: str, is_skipped: Callable[[str], bool] = lambda _name: False) -> None:
         """Copy an entry of the data folder with all below it."""
         if not is_left_out(name) and not is_skipped(name):
-            self._walk(self.data_dir / name, f"{DATA}/{name}", lambda one: self._leaves_out(one, is_skipped))
+            above, _, entry = name.rpartition("/")
+            with self._noting(name), self._folder(above) as folder:
+                self._walk(folder, entry, f"{DATA}/{name}", lambda one: self._leaves_out(one, is_skipped))
 
     @staticmethod
     def _leaves_out(name: str, is_skipped: Callable[[str], bool]) -> bool:
         within = name.removeprefix(f"{DATA}/")
         return is_left_out(within) or is_skipped(within)
 
-    def _walk(self, path: Path, name: str, leaves_out: Callable[[str], bool]) -> None:
-        try:
-            found = path.lstat()
+    def _walk(self, above: int, entry: str, name: str, leaves_out: Callable[[str], bool]) -> None:
+        """Copy an entry of an open folder with all below it."""
+        with self._noting(name.removeprefix(f"{DATA}/")):
+            found = os.stat(entry, dir_fd=above, follow_symlinks=False)
             if name.count("/") >= DEEPEST:
-                self.unreadable.append(name)
+                self._note(name.removeprefix(f"{DATA}/"))
             elif stat.S_ISLNK(found.st_mode):
-                self._add_link(path, name, int(found.st_mtime))
+                self._add_link(os.readlink(entry, dir_fd=above), name, int(found.st_mtime))
             elif stat.S_ISREG(found.st_mode):
-                self._add_file(path, name)
+                self._add_file(above, entry, name)
             elif stat.S_ISDIR(found.st_mode):
-                self._add_folder(path, name)
-                for entry in sorted(os.listdir(path)):  # noqa: PTH208 - names alone
-                    if not leaves_out(f"{name}/{entry}"):
-                        self._walk(path / entry, f"{name}/{entry}", leaves_out)
-        except FileNotFoundError:
-            return  # it was removed a moment ago, so nothing refers to it
-        except OSError as error:
-            if error.errno not in NOT_FOR_US:
-                raise
-            self.unreadable.append(name)
+                self._walk_folder(above, entry, name, leaves_out)
 
-    def _add_link(self, path: Path, name: str, mtime: int) -> None:
-        target = os.fspath(path.readlink())
+    def _walk_folder(self, above: int, entry: str, name: str, leaves_out: Callable[[str], bool]) -> None:
+        folder = open_folder(entry, above)
+        try:
+            self._add_folder(folder, name)
+            for inner in sorted(os.listdir(folder)):  # noqa: PTH208 - of a descriptor
+                if not leaves_out(f"{name}/{inner}"):
+                    self._walk(folder, inner, f"{name}/{inner}", leaves_out)
+        finally:
+            os.close(folder)
+
+    def _add_link(self, target: str, name: str, mtime: int) -> None:
         if may_lead(name.removeprefix(f"{DATA}/"), target):
             self.writer.add_link(name, target, mtime)
 
-    def _add_folder(self, path: Path, name: str) -> None:
-        found = path.stat()
+    def _add_folder(self, folder: int, name: str) -> None:
+        found = os.fstat(folder)
         self.writer.add_folder(name, found.st_mode, int(found.st_mtime))
 
-    def _add_file(self, path: Path, name: str, size: int | None = None) -> None:
-        file = open_regular(path)
+    def _add_file(self, above: int, entry: str, name: str, size: int | None = None) -> None:
+        file = open_regular(entry, dir_fd=above)
         try:
             found = os.fstat(file)
+            if _identity(found) == self._key or self._has_too_many_holes(found):
+                self._note(name.removeprefix(f"{DATA}/"))
+                return
             size = found.st_size if size is None else size
             if name.startswith(f"{DATA}/{TASKS}/") and name.endswith(".jsonl"):
-                size = _end_of_last_line(file, size) or size
+                size = end_of_last_line(file, size) or size
             self.writer.add_file(Source(name, file, size, found.st_mode, int(found.st_mtime)))
         finally:
             os.close(file)
         self.tell(self.writer.files, self.writer.size)
+
+    def _has_too_many_holes(self, found: os.stat_result) -> bool:
+        """Return whether a file is sparse beyond what one task may have, so that it would take hours to read."""
+        if self._holes + (holes := _holes_of(found)) > LARGEST_HOLES:
+            return True
+        self._holes += holes
+        return False
+
+
+def _holes_of(found: os.stat_result) -> int:
+    return max(0, found.st_size - found.st_blocks * 512)
 
 
 def estimate(data_dir: Path, exclude: frozenset[Part]) -> tuple[int, int]:
@@ -295,6 +335,10 @@ def estimate(data_dir: Path, exclude: frozenset[Part]) -> tuple[int, int]:
     return files, size
 
 
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
 def free_space(folder: Path) -> int:
     """Return the free bytes on the disk of a folder. Raises OSError."""
     return shutil.disk_usage(folder).free
@@ -302,45 +346,3 @@ def free_space(folder: Path) -> int:
 
 def _refs(task_id: str) -> str:
     return f"refs/orchestrator/{task_id}"
-
-
-def _is_ahead(folder: Path, within: str, cut: _Cut) -> bool:
-    """Return whether a file of a task shows decisions after the cut of its journal."""
-    parts = within.split("/")
-    if within == STATE:
-        return True
-    if parts[0] == "agents" and len(parts) == 2 and parts[1].isdecimal():
-        return int(parts[1]) > cut.attempt
-    if parts[0] == CHECKPOINTS and len(parts) == 2:
-        covered = (parsed(read_file(folder / within) or b"") or {}).get("journal_bytes")
-        return isinstance(covered, int) and covered > cut.size
-    return False
-
-
-def _cut_of(folder: Path) -> _Cut:
-    """Return how far a journal can be copied now; zero if there is none."""
-    try:
-        file = open_regular(folder / JOURNAL)
-    except OSError:
-        return _Cut()
-    try:
-        end = _end_of_last_line(file, os.fstat(file).st_size)
-        begin = _end_of_last_line(file, end - 1) if end else 0
-        return _Cut(end, cast(JsonObject, parsed(os.pread(file, end - begin, begin)) or {}))
-    finally:
-        os.close(file)
-
-
-def _end_of_last_line(file: int, size: int) -> int:
-    """Return where the last whole line before a byte ends; zero if there is none."""
-    for begin in _blocks_from_end(size):
-        found = os.pread(file, min(TAIL, size - begin), begin).rfind(b"\n")
-        if found >= 0:
-            return begin + found + 1
-    return 0
-
-
-def _blocks_from_end(size: int) -> Iterator[int]:
-    while size > 0:
-        size = max(0, size - TAIL)
-        yield size

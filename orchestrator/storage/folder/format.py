@@ -12,6 +12,7 @@ The id tells a folder from a restored copy of it.
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -123,7 +124,9 @@ def _earlier(data_dir: Path) -> Iterator[Path]:
 def _keep(data_dir: Path, folders: list[Path], at: datetime) -> str:
     """Copy what the migration of these tasks changes, and return the name of the copy's folder."""
     name = f"before-format-{CURRENT}-{at:%Y%m%dT%H%M%S}"
-    partial = data_dir / f".{name}.partial"
+    partial = data_dir / f".before-format-{CURRENT}.partial"
+    if partial.exists():  # of a start that was cut short
+        shutil.rmtree(partial)
     for folder in folders:
         target = make_private(partial / "tasks" / folder.name)
         for file in (JOURNAL, STATE):

@@ -63,6 +63,17 @@ def test_what_a_migration_changes_is_copied_before_it() -> None:
         assert len(list(there.data.glob("before-format-*"))) == 1
 
 
+def test_a_copy_that_was_cut_short_is_made_anew_by_the_next_start() -> None:
+    with recorded() as there:
+        left = there.data / ".before-format-2.partial/tasks/gone"
+        left.mkdir(parents=True)
+        (left / "journal.jsonl").write_bytes(b"half")
+        FolderStore(there.data).close()
+        (copy,) = there.data.glob("*before-format-*")
+        assert not copy.name.startswith(".")
+        assert not (copy / "tasks/gone").exists()
+
+
 def test_a_folder_whose_restore_has_not_ended_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".restoring").mkdir()
     with pytest.raises(UnfitFolder, match="has not ended"):

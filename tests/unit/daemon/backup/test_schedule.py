@@ -1,12 +1,17 @@
-"""When the daily backup is due, also over a change of the clocks."""
+"""When the daily backup is due, also over a change of the clocks; which old ones are removed, and what ends one."""
 
-from datetime import UTC, datetime
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from orchestrator.daemon.backup.schedule import last_due
+from orchestrator.core.events.notice import MachineNoticeKind
+from orchestrator.daemon.backup.notes import DailyBackups, read_daily_backups, write_daily_backups
+from orchestrator.daemon.backup.schedule import BackupSchedule, last_due, remove_oldest
 from orchestrator.settings.sections.backup import BackupSettings
+from orchestrator.storage.store import FolderStore
 
 BERLIN = ZoneInfo("Europe/Berlin")
 AT_FIVE = BackupSettings(at="05:00")
@@ -26,3 +31,64 @@ AT_FIVE = BackupSettings(at="05:00")
 def test_a_backup_is_due_at_its_time_on_the_clock_of_the_machine(now: str, due: str) -> None:
     found = last_due(datetime.fromisoformat(now).astimezone(BERLIN), AT_FIVE)
     assert found.astimezone(UTC) == datetime.fromisoformat(due)
+
+
+def test_the_oldest_backups_of_the_same_folder_are_removed_but_never_the_one_just_made(tmp_path: Path) -> None:
+    own = [f"orchestrator-aa-2030010{day}T050000Z.tar.zst" for day in range(1, 5)]
+    others = ["orchestrator-bb-20200101T050000Z.tar.zst", "orchestrator-20200101T050000Z.tar.zst", "mine.tar.zst"]
+    made = tmp_path / "orchestrator-aa-20261123T050000Z.tar.zst"
+    for name in (*own, *others, made.name, f".{own[0]}.partial", f".{others[0]}.partial"):
+        (tmp_path / name).write_bytes(b"")
+    remove_oldest(made, "aa", 3)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {made.name, *own[-2:], *others, f".{others[0]}.partial"}
+    remove_oldest(made, "aa", 1)
+    assert {path.name for path in tmp_path.iterdir()} == left - set(own)
+
+
+async def test_a_folder_that_is_missing_is_not_made_and_the_failure_says_how(tmp_path: Path) -> None:
+    told = await told_of_a_failure(tmp_path, tmp_path / "not-mounted" / "backups")
+    assert "mkdir -m 700" in told
+    assert not (tmp_path / "not-mounted").exists()
+
+
+async def test_a_backup_that_takes_too_long_is_ended_and_told(tmp_path: Path) -> None:
+    (tmp_path / "backups").mkdir()
+    assert "took longer than 0 hours" in await told_of_a_failure(tmp_path, tmp_path / "backups", longest=0)
+    assert not list((tmp_path / "backups").glob("*.zst"))
+
+
+async def test_a_last_try_in_the_far_future_is_taken_as_one_of_now(tmp_path: Path) -> None:
+    now = datetime(2026, 11, 23, 4, tzinfo=UTC)
+    write_daily_backups(tmp_path, DailyBackups(tried_at=now + timedelta(days=900)))
+    told = await told_of_a_failure(tmp_path, tmp_path / "missing", [now, now + timedelta(hours=2)])
+    assert "no folder" in told
+    assert read_daily_backups(tmp_path).tried_at == now + timedelta(hours=2)
+
+
+async def told_of_a_failure(
+    data_dir: Path, folder: Path, times: list[datetime] | None = None, longest: float = 60.0
+) -> str:
+    """Let the schedule look at the clock until a backup fails, and return what people are told."""
+    FolderStore(data_dir).close()
+    told: asyncio.Queue[str] = asyncio.Queue()
+    left = times or [datetime(2026, 11, 23, 12, tzinfo=UTC)]
+
+    async def announce(key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> None:
+        await told.put(f"{key} {kind} {text} {command}")
+
+    schedule = BackupSchedule(
+        data_dir=data_dir,
+        config=None,
+        settings=lambda: BackupSettings(folder=folder),
+        clock=lambda: left.pop(0) if len(left) > 1 else left[0],
+        announce=announce,
+        every=0.01,
+        longest=longest,
+    )
+    running = asyncio.create_task(schedule.run())
+    try:
+        return await asyncio.wait_for(told.get(), 60)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
