@@ -8,6 +8,7 @@ written into the log of removals once: after the rename, before the first file i
 """
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -77,6 +78,7 @@ class Trash:
     def _move(self, entry: Path, paths: Sequence[Path]) -> None:
         for number, path in enumerate(paths):
             with suppress(FileNotFoundError):
+                _make_movable(path)
                 path.rename(entry / CONTENT / f"{number}-{path.name[:100]}")
         sync_folder(entry / CONTENT)
 
@@ -87,3 +89,9 @@ class Trash:
 
     def _record(self, entry: Path) -> JsonObject | None:
         return parsed(read_file(entry / RECORD) or b"")
+
+
+def _make_movable(path: Path) -> None:
+    """Make a folder writable, as it must be to be moved, because its `..` changes. Raises OSError."""
+    if stat.S_ISDIR(path.lstat().st_mode):
+        path.chmod(0o700)

@@ -1,5 +1,6 @@
 """The trash: whatever a crash interrupts is whole or gone afterwards, and each removal is in the log once."""
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,19 @@ def test_a_record_that_leads_out_of_the_data_folder_moves_nothing(data: Path) ->
     assert (data / "worktrees/T-1").is_dir()
     assert Path("/etc/hostname").exists()
     assert not entry.exists()
+
+
+def test_a_folder_that_is_not_writable_is_made_so_and_what_a_link_leads_to_stays_as_it_is(data: Path) -> None:
+    """A folder cannot be moved otherwise, except by the superuser."""
+    outside, link = data / "outside", data / "worktrees/link"
+    outside.mkdir(mode=0o555)
+    link.symlink_to(outside)
+    (data / "worktrees/T-1").chmod(0o555)
+    trash = Trash(data)
+    trash.discard([data / "worktrees/T-1", link])
+    (moved,) = trash.folder.glob(f"*/{CONTENT}/0-T-1")
+    assert stat.S_IMODE(moved.stat().st_mode) == 0o700
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o555
+    empty(trash)
+    assert list(trash.folder.iterdir()) == []
+    assert outside.is_dir()
