@@ -13,7 +13,6 @@ import asyncio
 import ctypes
 import os
 import signal
-import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +49,7 @@ CHECK_FOLDERS_SECONDS = 5.0
 GATHER_FOLDERS_SECONDS = 0.5
 """How long changes of what is watched are collected."""
 PR_SET_DUMPABLE = 4
+STANDARD_INPUT = 0
 SAVE_SECONDS = 20.0
 """How long checkpoints may take when the daemon stops."""
 
@@ -122,7 +122,7 @@ def _handle_signals(stop: Callable[[], None], reload: Callable[[], None]) -> Non
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    loop.add_signal_handler(signal.SIGHUP, stop if sys.stdin.isatty() else reload)
+    loop.add_signal_handler(signal.SIGHUP, stop if os.isatty(STANDARD_INPUT) else reload)
 
 
 def _start_timers(daemon: Daemon) -> None:

@@ -125,7 +125,7 @@ class DaemonHarness:
         commit(folder, {**FILES, ".orchestrator.toml": f"[checks.unit_test]\ncommand = {json.dumps(command)}\n"})
         return folder
 
-    def launch(self) -> Process:
+    def launch(self, stdin: Stream = subprocess.DEVNULL) -> Process:
         """Start a daemon and do not wait until it answers."""
         agent = {
             "driver": "command",
@@ -138,12 +138,12 @@ class DaemonHarness:
         }
         (self.root / "orchestrator.toml").write_text(toml({"agent": agent, **self.settings}))
         with (self.root / "daemon.log").open("ab") as log:
-            self.daemon = self.begin("serve", out=log, err=log)
+            self.daemon = self.begin("serve", out=log, err=log, stdin=stdin)
         return self.daemon
 
-    def start(self) -> None:
+    def start(self, stdin: Stream = subprocess.DEVNULL) -> None:
         """Start a daemon and wait until it answers."""
-        daemon = self.launch()
+        daemon = self.launch(stdin)
         self.wait_for("an answer of the daemon", lambda: self.answers() or daemon.poll() is not None)
         assert daemon.poll() is None, self._story()
 

@@ -301,12 +301,17 @@ def test_a_task_from_a_later_version_is_blocked_and_its_files_are_left_alone(tmp
 
 def test_a_daemon_that_hangs_up_with_its_terminal_leaves_its_agents_alive(tmp_path: Path) -> None:
     with DaemonHarness(tmp_path, scenario=held(tmp_path)) as harness:
+        assert harness.stop() == 0
+        terminal, stdin = os.openpty()
+        harness.start(stdin)
+        os.close(stdin)
         task = harness.submit()
         pid = harness.wait_until(task, lambda now: now.agent.pid and harness.taken_turns()).agent.pid
         assert pid is not None
         assert harness.daemon is not None
         os.kill(harness.daemon.pid, signal.SIGHUP)
-        harness.daemon.wait(PATIENCE)
+        assert harness.daemon.wait(PATIENCE) == 0
+        os.close(terminal)
         assert state_of(pid) in ALIVE
         harness.start()
         let_go(tmp_path)

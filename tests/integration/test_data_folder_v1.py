@@ -139,7 +139,7 @@ def in_present_words(view: Json) -> Json:
     now = {names.get(name, name): value for name, value in view.items()}
     now["closing"] = now["closing"] and reworded(now["closing"]).replace("ID", view["id"])
     first = {"failed": ["retry"], "draft": ["change"]}.get(view["status"], [])
-    new = {"parent": None, "children": [], "retryOf": None, "spentByAll": view["spent"], **NO_PHASES}
+    new = {"parent": None, "children": [], "retryOf": None, "madeBy": None, "spentByAll": view["spent"], **NO_PHASES}
     return {**now, **new, "allowed": [*first, *view["allowed"]]}
 
 
@@ -165,6 +165,8 @@ def with_new_fields(document: Json) -> Json:
         "plain_folder": "",
         "after_any_end": False,
         "retry_of": None,
+        "let_run_at": None,
+        "made_by": None,
         "run": run and {**run, "holder": ""},
         "agent": {**agent, "setbacks": setbacks, "turn": turn},
         "spending": {**document["spending"], "by_children": {"usd": 0.0, "tokens": 0, "turns": 0, "seconds": 0.0}},

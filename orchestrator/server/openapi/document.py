@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from pydantic.json_schema import JsonSchemaMode
 
-from orchestrator.server.access.requests import COOKIE, OPEN_OVER_TCP, OPEN_PATHS
+from orchestrator.server.access.requests import COOKIE, HOOKS, OPEN_OVER_TCP, OPEN_PATHS
 from orchestrator.server.openapi.links import links_of
 from orchestrator.server.openapi.refusals import (
     BODY,
@@ -121,7 +121,8 @@ def _completed(document: Object) -> Object:
     }
     components["securitySchemes"] = SECURITY
     for path, method, operation in _operations(document):
-        operation["security"] = [{}] if path in OPEN_OVER_TCP else [{name: []} for name in SECURITY]
+        needs_none = path in OPEN_OVER_TCP or path.startswith(HOOKS)  # a webhook is signed instead
+        operation["security"] = [{}] if needs_none else [{name: []} for name in SECURITY]
         _complete_refusals(path, method, operation)
         _complete_parameters(operation)
         _complete_examples(operation, shown)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, StrictBool
 
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
 from orchestrator.core.task.checks import MOST_CHECKS
@@ -41,9 +41,9 @@ class ScheduleBody(View):
     checks: Mapping[Utf8, Utf8] = Field(default_factory=dict, max_length=MOST_CHECKS)
     autonomy: Autonomy | None = None
     on_blocked: OnBlocked | None = None
-    auto_merge: bool | None = None
+    auto_merge: StrictBool | None = None
     usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    no_git: bool = False
+    no_git: StrictBool = False
 
 
 class ScheduledRunView(View):

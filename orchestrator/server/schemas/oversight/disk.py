@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, StrictBool
 
 from orchestrator.core.retention.plan import Action
 from orchestrator.core.retention.policy import Kind
@@ -77,7 +77,7 @@ class PruneBody(View):
 
     model_config = ConfigDict(extra="forbid")
 
-    dry_run: bool = False
+    dry_run: StrictBool = False
     before: Instant | None = None
     kinds: tuple[Kind, ...] = ()
     tasks: tuple[Utf8, ...] = Field(default=(), max_length=MOST_TASKS_NAMED)
