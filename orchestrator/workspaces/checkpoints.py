@@ -30,6 +30,7 @@ from orchestrator.formats.files import parsed, read_file
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.task_files import TaskFiles
 from orchestrator.workspaces.delivery.user_branches import DeliveredBranch
+from orchestrator.workspaces.removal.unmerged import lost_with_worktree
 from orchestrator.workspaces.workspace import Workspace
 
 log = structlog.get_logger()
@@ -181,14 +182,29 @@ class Checkpoints:
     async def save_ended(self, task: Task) -> None:
         """Take a checkpoint of an ended task, which must be open in the store; it is kept for good.
 
-        Raises NothingSaved if the worktree is there and cannot be read.
+        Raises NothingSaved if the worktree is there and cannot be read, or has work that no checkpoint takes in.
         """
         if not self._workspace.worktree(task.id).is_dir():
             return
+        await asyncio.to_thread(self._require_savable, task.id)
         saved = await self._saved(task, Reason.USER, pinned=True)
         now = await self._inbox.request(task.id, saved, ended=task)
         if self.found(now, saved.number).work is None:
             raise NothingSaved(f"the worktree of {task.id} cannot be read, so its files could not be saved")
+
+    def _require_savable(self, task_id: str) -> None:
+        """Raise NothingSaved if the worktree has work that no checkpoint takes in. Blocks."""
+        place = escape_text(str(self._workspace.worktree(task_id)))
+        try:
+            lost = lost_with_worktree(self._workspace, task_id)
+        except (OrchestratorError, OSError) as error:
+            raise NothingSaved(f"{place} cannot be read, so its files could not be saved: {error}") from error
+        if lost:
+            raise NothingSaved(
+                f"{place} has work that no checkpoint keeps, and it would be lost: {lost}; a checkpoint keeps neither"
+                " ignored files, files above 64 MiB, repositories inside it, nor other branches: commit, move or delete"
+                " them, then try again"
+            )
 
     async def _saved(self, task: Task, reason: Reason, *, pinned: bool = False) -> CheckpointSaved:
         """Collect what is saved besides the state, and keep it until the decision."""

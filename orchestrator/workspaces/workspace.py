@@ -228,6 +228,16 @@ class Workspace:
         size = self.diff_stat(task_id, head, commit)
         return SavedWork(head=head, commit=commit, files=size.files, added=size.added, removed=size.removed)
 
+    def unsaved(self, task_id: str) -> list[str]:
+        """Return the names of what a checkpoint of the worktree would leave out and no tool makes again.
+
+        Raises WorkspaceError, GitError and OSError where not everything can be looked at.
+        """
+        clone = self.clone_of(task_id)
+        with self._looking_at(task_id):
+            head, _ = clone.take_in(self.worktree(task_id), task_id)
+            return [escape_text(name) for name in self._files(task_id).unsaved(head)]
+
     def forget(self, task_id: str, keep: Collection[int]) -> None:
         """Drop the work of checkpoints that are older than the newest one to keep and not to be kept themselves."""
         gone = [n for n, _ in self._checkpoint_refs(task_id) if n not in keep and n < max(keep, default=0)]

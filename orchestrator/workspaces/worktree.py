@@ -15,6 +15,7 @@ from pathlib import Path
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.clone import Clone, WorkspaceError
 from orchestrator.workspaces.git import Git
+from orchestrator.workspaces.removal.unsaved import inner_repositories, not_rebuildable
 
 MAX_KEPT_FILE = 64 * 1024 * 1024
 """Bytes; a larger file is left out of a tree."""
@@ -52,6 +53,16 @@ class Worktree:
         listed = os.fsencode("".join(f"{name}\0" for name in names))
         git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=listed)
         return git.run("write-tree").strip()
+
+    def unsaved(self, head: str) -> list[str]:
+        """Return the names of what `tree` leaves out, except for files that a tool plainly makes again.
+
+        Raises OSError and WorkspaceError where not everything can be looked at.
+        """
+        found = [name for name in self.uncommitted(head) if not _can_be_kept(self.folder / name)]
+        kinds = ("--others", "--ignored", "--exclude-standard")
+        ignored = items(self._git(self.index).run("ls-files", "-z", *kinds))
+        return sorted({*found, *not_rebuildable(ignored), *inner_repositories(self.folder)})
 
     def bring_to(self, present: str, wanted: str) -> None:
         """Turn the files of the tree `present` into those of the tree `wanted`; all other files stay.

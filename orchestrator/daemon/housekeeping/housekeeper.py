@@ -6,6 +6,8 @@ from shutil import disk_usage
 
 import structlog
 
+from orchestrator.core.retention.plan import Action
+from orchestrator.core.retention.policy import Kind
 from orchestrator.daemon.housekeeping.service import BY_POLICY, NEAR, DiskService, Pruned, PruneQuery
 from orchestrator.errors import OrchestratorError
 
@@ -17,6 +19,8 @@ LOOK_EVERY = 10.0
 """Seconds between two looks at the trash and the free space."""
 NEAR_EVERY = 600.0
 """Seconds between two such runs."""
+
+Removed = tuple[Action, tuple[Kind, str, str]]
 
 
 class Housekeeper:
@@ -65,14 +69,16 @@ class Housekeeper:
             await self._follow(PruneQuery())
 
     async def _follow(self, query: PruneQuery) -> None:
-        """Do everything that the policy says."""
-        began, done, freed = time.monotonic(), 0, 0
+        """Do everything that the policy says, until nothing more is due or all that was done is due again."""
+        began, done, freed = time.monotonic(), set[Removed](), 0
         while True:
             found: Pruned = await self._disk.prune(query, BY_POLICY)
-            done, freed = done + len(found.done), freed + found.freed
+            before = len(done)
+            done |= {(one.action, one.item.key) for one in found.done}
+            freed += found.freed
             await self._disk.empty_trash()
-            if not found.more:
+            if not found.more or len(done) == before:
                 break
         if done:
             took = round(time.monotonic() - began, 1)
-            log.info("retention_followed", items=done, freed_bytes=freed, kept=len(found.kept), seconds=took)
+            log.info("retention_followed", items=len(done), freed_bytes=freed, kept=len(found.kept), seconds=took)

@@ -51,7 +51,7 @@ class Remover:
 
     def note(self, removal: Removal, by: str) -> None:
         """Log what somebody else carried out."""
-        self.trash.removals.add(uuid4().hex, self.record(removal, by))
+        self.trash.removals.note(uuid4().hex, self.record(removal, by))
 
     def record(self, removal: Removal, by: str) -> JsonObject:
         """Return the evidence for one removal."""
@@ -84,7 +84,7 @@ class Remover:
                 if is_plain_output(path.name) and path.is_file() and not path.is_symlink():
                     before = path.stat().st_size
                     freed += before - compress_file(path)
-        self.trash.removals.add(uuid4().hex, {**record, "bytes": freed})
+        self.trash.removals.note(uuid4().hex, {**record, "bytes": freed})
         return freed
 
     def _remove_clone(self, removal: Removal, record: JsonObject, live: Callable[[], Collection[str]]) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -131,7 +131,7 @@ class DiskService:
             inventory=inventory,
             titles={task.id: task.title for task in facts},
             policy=policy,
-            plan=plan(inventory.items, policy, now),
+            plan=await self.background.run(plan, inventory.items, policy, now),
             automatic=settings.retention.automatic,
             free=disk.free,
             total=disk.total,
@@ -212,17 +212,8 @@ class DiskService:
         """Return what is due, before it is looked at for work that must stay."""
         names = {await self.index.find_id(name) for name in query.tasks}
         facts, inventory = await self._inventory()
-        archived_before = {one.id for one in facts if one.archived}
-        found = [one for one in inventory.items if not names or one.task in names]
-        found = [one for one in found if not query.kinds or one.kind in query.kinds]
         policy, now = query.policy(self._policy()), self.clock()
-        made = plan(found, policy, now)
-        if query.is_selective:
-            return made
-        whole = [one for one in found if one.kind is Kind.TASKS and one.task not in archived_before]
-        gone = {one.item.task for one in made.removals if one.item.kind is Kind.TASKS}
-        archived = [one for one in tasks_to_archive(whole, policy, now) if one.item.task not in gone]
-        return replace(made, removals=(*made.removals, *archived))
+        return await self.background.run(_planned, query, names, facts, inventory, policy, now)
 
     async def _inventory(self) -> tuple[list[TaskFacts], Inventory]:
         async with self._measuring:
@@ -235,6 +226,27 @@ class DiskService:
 
     def _live(self) -> Collection[str]:
         return set(self.tasks.supervisor.tasks)
+
+
+def _planned(  # noqa: PLR0913, PLR0917 - all that a plan depends on
+    query: PruneQuery,
+    names: Collection[str],
+    facts: Sequence[TaskFacts],
+    inventory: Inventory,
+    policy: Policy,
+    now: datetime,
+) -> Plan:
+    """Return what is due of these tasks, of all if none is named."""
+    archived_before = {one.id for one in facts if one.archived}
+    found = [one for one in inventory.items if not names or one.task in names]
+    found = [one for one in found if not query.kinds or one.kind in query.kinds]
+    made = plan(found, policy, now)
+    if query.is_selective:
+        return made
+    whole = [one for one in found if one.kind is Kind.TASKS and one.task not in archived_before]
+    gone = {one.item.task for one in made.removals if one.item.kind is Kind.TASKS}
+    archived = [one for one in tasks_to_archive(whole, policy, now) if one.item.task not in gone]
+    return replace(made, removals=(*made.removals, *archived))
 
 
 def _facts(one: ListedTask) -> TaskFacts:

@@ -199,16 +199,17 @@ class TaskService:
     async def archive(self, name: str, by: str) -> Task:
         """Archive an ended task and its children: lists leave it out, its worktree is removed, the rest is kept.
 
-        What is in the worktree becomes a pinned checkpoint first. Raises NothingSaved if that is impossible.
+        What is in the worktree becomes a pinned checkpoint first. Raises NothingSaved if that is impossible; then this
+        task stays as it is.
         """
         task = await self._ended(name, "archive")
+        for child in task.children:
+            with suppress(InvalidTransition, NoSuchTask):
+                await self.archive(child.task, by)
         await self.checkpoints.save_ended(await self._opened(task.id))
         event = ArchiveRequested(at=self.clock(), by=by)
         archived = await self.inbox.request(task.id, event, ended=await self._opened(task.id))
         await asyncio.to_thread(self._remove_worktree, archived)
-        for child in archived.children:
-            with suppress(InvalidTransition, NoSuchTask):
-                await self.archive(child.task, by)
         return archived
 
     async def delete(self, name: str, by: str) -> None:

@@ -4,6 +4,7 @@
 A line has what was done with which files of which task, how large and how old they were, by which rule, and who asked.
 """
 
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -23,6 +24,11 @@ LARGEST = 8 * 1024 * 1024
 """Bytes after which a new log is begun; the one before it is kept."""
 _RECENT = 1024 * 1024
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def is_full(error: OSError) -> bool:
+    """Whether a write failed for lack of space."""
+    return error.errno in {errno.ENOSPC, errno.EDQUOT}
 
 
 class RemovalLog:
@@ -47,6 +53,15 @@ class RemovalLog:
                 os.close(file)
             if size > LARGEST:
                 self._path.replace(self._before)
+
+    def note(self, entry: str, record: JsonObject) -> None:
+        """Append one line, or say in the daemon's log what it would have been if the disk is full. Raises OSError."""
+        try:
+            self.add(entry, record)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            log.warning("removal_not_logged", entry=entry, removal=record)
 
     def has(self, entry: str) -> bool:
         """Return whether a recent line has this id."""

@@ -4,12 +4,14 @@
     <data>/trash/<entry>/content/<n>     the files and folders themselves
 
 A rename takes no time, however large a folder is; `emptying` does the rest later, in slices. Removals with a record are
-written into the log of removals once: after the rename, before the first file is lost.
+written into the log of removals once: after the rename, before the first file is lost, or after the last one where the
+disk was too full before.
 """
 
 import os
+import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +21,7 @@ import structlog
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.disk.trees import removing
 from orchestrator.formats.files import make_private, parsed, read_file, sync_folder, write_atomically
-from orchestrator.storage.removal.log import RemovalLog
+from orchestrator.storage.removal.log import RemovalLog, is_full
 
 log = structlog.get_logger()
 
@@ -46,9 +48,14 @@ class Trash:
         (entry / CONTENT).mkdir(mode=0o700)
         if record is not None:
             names = [os.fsdecode(path.relative_to(self._data)) for path in present]
-            write_atomically(entry / RECORD, orjson.dumps({**record, _PATHS: names}))
+            try:
+                write_atomically(entry / RECORD, orjson.dumps({**record, _PATHS: names}))
+            except OSError as error:
+                if not is_full(error):
+                    raise
+                log.warning("removal_not_logged", entry=entry.name, removal=record)
         self._move(entry, present)
-        self._log(entry)
+        self._is_logged(entry)
 
     def emptying(self) -> Iterator[None]:
         """Remove for good what is in the trash, and yield now and then; what cannot be removed is logged and stays.
@@ -59,31 +66,52 @@ class Trash:
             return
         for entry in sorted(self.folder.iterdir()):
             try:
-                self._resume(entry)
+                if not self._resume(entry):
+                    yield from removing(entry / CONTENT)
+                    self._log(entry)
                 yield from removing(entry)
             except OSError as error:
                 log.warning("trash_not_emptied", entry=entry.name, error=str(error))
 
-    def _resume(self, entry: Path) -> None:
+    def _resume(self, entry: Path) -> bool:
+        """Complete a removal; return whether it is logged, for which the disk may be too full."""
         record = self._record(entry)
         content = entry / CONTENT
         if record is None or self.removals.has(entry.name) or not (content.is_dir() and any(content.iterdir())):
-            return
+            return True
         names = record.get(_PATHS)
         paths = [self._data / str(name) for name in names] if isinstance(names, list) else []
         self._move(entry, [path for path in paths if ".." not in path.parts and path.is_relative_to(self._data)])
-        self._log(entry)
+        return self._is_logged(entry)
 
     def _move(self, entry: Path, paths: Sequence[Path]) -> None:
         for number, path in enumerate(paths):
             with suppress(FileNotFoundError):
+                _make_movable(path)
                 path.rename(entry / CONTENT / f"{number}-{path.name[:100]}")
         sync_folder(entry / CONTENT)
 
-    def _log(self, entry: Path) -> None:
+    def _is_logged(self, entry: Path) -> bool:
+        """Log a removal unless the disk is full; then there will be space once its files are gone."""
+        try:
+            self._log(entry, self.removals.add)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            return False
+        return True
+
+    def _log(self, entry: Path, write: Callable[[str, JsonObject], None] | None = None) -> None:
         record = self._record(entry)
         if record is not None:
-            self.removals.add(entry.name, {name: value for name, value in record.items() if name != _PATHS})
+            line = {name: value for name, value in record.items() if name != _PATHS}
+            (write or self.removals.note)(entry.name, line)
 
     def _record(self, entry: Path) -> JsonObject | None:
         return parsed(read_file(entry / RECORD) or b"")
+
+
+def _make_movable(path: Path) -> None:
+    """Make a folder writable, as it must be to be moved, because its `..` changes. Raises OSError."""
+    if stat.S_ISDIR(path.lstat().st_mode):
+        path.chmod(0o700)

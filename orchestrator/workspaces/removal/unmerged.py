@@ -29,13 +29,27 @@ def unmerged_worktree(workspace: Workspace, task_id: str, source: Source) -> str
         clone = workspace.clone_of(task_id)
         facts = workspace.facts(task_id, source.base_commit, source.base_commit)
         if facts.dirty:
-            named = ", ".join(facts.dirty[:_NAMED]) + (" …" if len(facts.dirty) > _NAMED else "")
-            return f"not committed: {named}"
+            return f"not committed: {_named(facts.dirty)}"
         if lost := _branches_not_in(clone, worktree):
             return f"commits that only its worktree has: {', '.join(lost[:_NAMED])}"
-        return unmerged_head(clone, task_id, source)
+        if unmerged := unmerged_head(clone, task_id, source):
+            return unmerged
+        unsaved = workspace.unsaved(task_id)
+        return f"ignored by git, but perhaps not rebuildable: {_named(unsaved)}" if unsaved else ""
     except (OrchestratorError, OSError) as error:
         return f"it cannot be looked at: {error}"
+
+
+def lost_with_worktree(workspace: Workspace, task_id: str) -> str:
+    """Return what a checkpoint of a task's worktree would not keep; empty if it keeps everything. Blocks.
+
+    Raises WorkspaceError, GitError and OSError where not everything can be looked at.
+    """
+    unsaved = workspace.unsaved(task_id)
+    if unsaved:
+        return _named(unsaved)
+    lost = _branches_not_in(workspace.clone_of(task_id), workspace.worktree(task_id))
+    return f"the commits of {_named(lost)}" if lost else ""
 
 
 def unmerged_head(clone: Clone, task_id: str, source: Source) -> str:
@@ -121,6 +135,10 @@ def _branches_not_in(clone: Clone, worktree: Path) -> list[str]:
     answers = clone.git.run("cat-file", "--batch-check", stdin=asked).splitlines()
     there = zip(rows, answers, strict=True)
     return [escape_text(name) for (_, name), answer in there if answer.endswith(" missing")]
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
 
 
 def _has_in_a_branch(repo: Path, commit: str) -> bool:

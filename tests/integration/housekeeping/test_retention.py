@@ -114,6 +114,68 @@ async def test_a_worktree_goes_after_its_time_and_what_is_unmerged_stays_with_th
         assert all(isinstance(line["bytes"], int) and line["bytes"] > 0 for line in logged)
 
 
+async def test_a_worktree_with_ignored_work_or_a_repository_inside_stays(running: Starter) -> None:
+    ended = running.ended
+    for name in ("rebuildable", "result", "repository", "hidden"):
+        ended.add(name, days=20)
+    for place in ("rebuildable/build/node_modules/x.js", "rebuildable/build/a.pyc", "result/build/result.csv"):
+        path = ended.data / "worktrees" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    for place in ("repository/build/inner", "hidden/build/node_modules/inner"):
+        path = ended.data / "worktrees" / place
+        path.mkdir(parents=True)
+        git(path, "init", "-q")
+        commit(path, {"a.txt": "precious"}, "Inner work")
+    for name in ("rebuildable", "result", "repository", "hidden"):
+        ended.age(name, 20)
+    daemon = running.start()
+    async with serving(daemon) as client:
+        here = Running(daemon, client)
+        await daemon.service.disk.prune(PruneQuery(), "retention")
+        assert here.worktrees() == ["hidden", "repository", "result"]
+        kept = reasons(await here.prune(kinds=["worktrees"]), "worktrees")
+        assert {name: reason.rpartition(": ")[2] for name, reason in kept.items()} == {
+            "result": "build/result.csv",
+            "repository": "build/inner/",
+            "hidden": "build/node_modules/inner/",
+        }
+        assert (ended.data / "worktrees/result/build/result.csv").exists()
+
+
+async def test_archive_refuses_to_remove_what_no_checkpoint_keeps(running: Starter) -> None:
+    ended = running.ended
+    for name in ("large", "repository", "ignored", "branched"):
+        ended.add(name, days=2)
+    worktrees = ended.data / "worktrees"
+    with (worktrees / "large/model.bin").open("wb") as file:
+        file.truncate(64 * 1024 * 1024 + 1)
+    (worktrees / "repository/inner").mkdir()
+    git(worktrees / "repository/inner", "init", "-q")
+    commit(worktrees / "repository/inner", {"a.txt": "precious"}, "Inner work")
+    (worktrees / "ignored/build").mkdir()
+    (worktrees / "ignored/build/result.csv").write_text("1")
+    commit(worktrees / "branched", {"aside.txt": "aside"}, "Aside")
+    git(worktrees / "branched", "branch", "aside")
+    git(worktrees / "branched", "reset", "-q", "--hard", "HEAD~1")
+    lost = {"large": "model.bin", "repository": "inner/", "ignored": "build/result.csv", "branched": "refs/heads/aside"}
+    daemon = running.start()
+    async with serving(daemon) as client:
+        here = Running(daemon, client)
+        for name, what in lost.items():
+            answer = await client.post(f"/api/tasks/{name}/archive")
+            assert answer.status_code == 422, answer.text
+            assert what in answer.text
+            assert "commit, move or delete" in answer.text
+        batch = await client.post("/api/tasks/batch", json={"verb": "archive", "tasks": list(lost)})
+        assert (batch.json()["done"], batch.json()["refused"]) == (0, 4)
+        assert here.worktrees() == sorted(lost)
+        for name in lost:
+            assert (await client.get(f"/api/tasks/{name}")).json()["status"] == "completed"
+        (worktrees / "large/model.bin").unlink()
+        assert (await client.post("/api/tasks/large/archive")).json()["status"] == "archived"
+
+
 async def test_an_archived_task_lost_no_uncommitted_work_to_retention(running: Starter) -> None:
     ended = running.ended
     ended.add("T-1", days=100)

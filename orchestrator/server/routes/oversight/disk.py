@@ -32,7 +32,8 @@ router = APIRouter(prefix="/api", tags=["daemon"], route_class=KeyedRoute)
 async def disk(service: TheService, limit: Annotated[int, Query(ge=0, le=1000)] = 20) -> DiskView:
     """Show what takes space, by kind and by task, the largest tasks first, and what would be removed when."""
     report = await service.disk.report()
-    return _disk(report, usage(report, limit, service.disk.clock()), service.redact)
+    found = await service.disk.background.run(usage, report, limit, service.disk.clock())
+    return _disk(report, found, service.redact)
 
 
 @router.post("/disk/prune", openapi_extra=ADMIN, responses=refuses(errors.NoSuchTask, errors.AmbiguousName))

@@ -1,10 +1,13 @@
 """The trash: whatever a crash interrupts is whole or gone afterwards, and each removal is in the log once."""
 
+import errno
+import stat
 from pathlib import Path
 
 import pytest
 
 from orchestrator.formats.codec import JsonObject
+from orchestrator.storage.removal.log import RemovalLog
 from orchestrator.storage.removal.trash import CONTENT, RECORD, Trash
 
 PROOF: JsonObject = {"at": "2026-11-23T05:00:00.000Z", "kind": "worktrees", "task": "T-1", "bytes": 3}
@@ -93,3 +96,46 @@ def test_a_record_that_leads_out_of_the_data_folder_moves_nothing(data: Path) ->
     assert (data / "worktrees/T-1").is_dir()
     assert Path("/etc/hostname").exists()
     assert not entry.exists()
+
+
+def test_a_folder_that_is_not_writable_is_made_so_and_what_a_link_leads_to_stays_as_it_is(data: Path) -> None:
+    """A folder cannot be moved otherwise, except by the superuser."""
+    outside, link = data / "outside", data / "worktrees/link"
+    outside.mkdir(mode=0o555)
+    link.symlink_to(outside)
+    (data / "worktrees/T-1").chmod(0o555)
+    trash = Trash(data)
+    trash.discard([data / "worktrees/T-1", link])
+    (moved,) = trash.folder.glob(f"*/{CONTENT}/0-T-1")
+    assert stat.S_IMODE(moved.stat().st_mode) == 0o700
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o555
+    empty(trash)
+    assert list(trash.folder.iterdir()) == []
+    assert outside.is_dir()
+
+
+@pytest.mark.parametrize("full", [("add",), ("record",), ("add", "record")])
+def test_a_disk_that_is_too_full_for_the_log_is_freed_all_the_same(
+    data: Path, monkeypatch: pytest.MonkeyPatch, full: tuple[str, ...]
+) -> None:
+    add = RemovalLog.add
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def add_if_freed(log: RemovalLog, entry: str, record: JsonObject) -> None:
+        if any((trash.folder / entry).glob(f"{CONTENT}/*")):
+            refuse()
+        add(log, entry, record)
+
+    trash = Trash(data)
+    with monkeypatch.context() as patch:
+        if "add" in full:
+            patch.setattr(RemovalLog, "add", add_if_freed)
+        if "record" in full:
+            patch.setattr("orchestrator.storage.removal.trash.write_atomically", refuse)
+        trash.discard(paths(data), PROOF)
+        empty(trash)
+    assert list(trash.folder.iterdir()) == []
+    assert not any(path.exists() for path in paths(data))
+    assert len(trash.removals.since("")) == (0 if "record" in full else 1)
