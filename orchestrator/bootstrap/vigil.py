@@ -46,7 +46,7 @@ class Vigil:
         self._watchdog.start()
 
     def end(self) -> None:
-        """Watch no longer, and record that the daemon ends as it should. Raises OSError."""
+        """Watch no longer, and record that the daemon ends as it should."""
         self._watchdog.close()
         self._record.close()
 

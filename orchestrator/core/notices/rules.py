@@ -107,11 +107,13 @@ def due(waiting: Iterable[Waiting], rules: ChannelRules, now: datetime, zone: tz
     gathered = [one for one in ordered if not (one.attempts or one.is_whole or rules.is_urgent(one.kind))]
     if not rules.digest_every:
         gathered = [one for one in gathered if rules.is_quiet(one.at, zone)]
-    elif gathered and not _is_over(gathered, rules.digest_every, now):
-        return Due(singles=_keys(one for one in ordered if one not in gathered))
+    together = {one.key for one in gathered}
+    alone = _keys(one for one in ordered if one.key not in together)
+    if rules.digest_every and gathered and not _is_over(gathered, rules.digest_every, now):
+        return Due(singles=alone)
     if len(gathered) < 2:
         return Due(singles=_keys(ordered))
-    return Due(singles=_keys(one for one in ordered if one not in gathered), digest=_keys(gathered))
+    return Due(singles=alone, digest=_keys(gathered))
 
 
 def held_until(one: Waiting, rules: ChannelRules, now: datetime, zone: tzinfo) -> datetime | None:

@@ -125,10 +125,17 @@ class Courier:
 
     async def _serve(self, name: str, channel: Channel) -> None:
         """Send what is due on a channel, again and again."""
-        wake = self._wakes[name]
+        wake, refused = self._wakes[name], 0
         while True:
             wake.clear()
-            pause = await self._send_due(name, channel)
+            try:
+                pause = await self._send_due(name, channel)
+                refused = 0
+            except OSError as error:  # the disk does not take a digest; what is in it waits on
+                if not refused:
+                    log.warning("digest_not_stored", channel=name, reason=str(error))
+                refused += 1
+                pause = self._longer_pause(refused)
             if pause is None:
                 await _first(wake, SWEEP)
             else:
@@ -222,8 +229,12 @@ class Courier:
         failures = await self.watch.failed(delivery.channel, now, reason)
         if not error.again:
             return None
+        return max(self._longer_pause(failures), error.wait)
+
+    def _longer_pause(self, failures: int) -> float:
+        """Return the seconds to pause after so many failures in a row."""
         pause = min(self.pause() * 2.0 ** min(failures - 1, 30), self.patience.longest_pause)
-        return max(pause * self._random.uniform(0.8, 1.2), error.wait)
+        return pause * self._random.uniform(0.8, 1.2)
 
     async def _record(self, entry: Entry, delivery: Delivery) -> None:
         await self.outbox.record(entry.key, delivery)

@@ -1,7 +1,8 @@
 """How the last run of the daemon ended, as far as what it left behind tells: it may have had no time to say so itself.
 
 `watchdog.run` in the data folder is a JSON document about the run, removed when it ends as it should. faulthandler
-writes the stacks of all threads to `watchdog.stacks` when a signal such as SIGABRT ends the process.
+writes the stacks of all threads to `watchdog.stacks` when a signal such as SIGABRT ends the process. A disk that takes
+neither keeps no daemon from running: then a warning is logged, and less is known after the run.
 """
 
 import faulthandler
@@ -15,8 +16,11 @@ from pathlib import Path
 from typing import IO
 
 import orjson
+import structlog
 
 from orchestrator.formats.files import parsed, read_file, write_atomically
+
+log = structlog.get_logger()
 
 FORMAT = 1
 RUN_FILE, STACKS_FILE = "watchdog.run", "watchdog.stacks"
@@ -71,27 +75,44 @@ class RunRecord:
 
     def __init__(self, data_dir: Path, boot_id: str, now: Callable[[], datetime]) -> None:
         self._file, stacks = data_dir / RUN_FILE, data_dir / STACKS_FILE
-        self.last = _ended(self._file, stacks, boot_id)
         self._run = _Run(pid=os.getpid(), boot_id=boot_id, started_at=now().isoformat())
-        write_atomically(stacks, b"", durable=False)
-        write_atomically(self._file, self._run.document(), durable=False)
-        self._stacks: IO[bytes] = stacks.open("r+b", buffering=0)
         self._writing = threading.Lock()
-        faulthandler.enable(self._stacks)
+        self._stacks: IO[bytes] | None = None
+        self._is_closed = False
+        self.last: LastRun | None = None
+        try:
+            self.last = _ended(self._file, stacks, boot_id)
+            stacks.unlink(missing_ok=True)
+            self._stacks = stacks.open("xb", buffering=0)
+            faulthandler.enable(self._stacks)
+        except OSError as error:
+            log.warning("stacks_not_recorded", file=str(stacks), reason=str(error))
+        self._write()
 
     def note_hangs(self, words: str) -> None:
-        """Record what hangs, empty if nothing does any more. Blocks for as long as the disk does; raises OSError."""
+        """Record what hangs, empty if nothing does any more. Blocks for as long as the disk does."""
         with self._writing:
-            if not self._stacks.closed:
+            if not self._is_closed:
                 self._run = replace(self._run, hangs=words)
-                write_atomically(self._file, self._run.document(), durable=False)
+                self._write()
 
     def close(self) -> None:
-        """Record that this run ended as it should. Raises OSError."""
+        """Record that this run ended as it should."""
         faulthandler.disable()
         with self._writing:
-            self._stacks.close()
-            self._file.unlink(missing_ok=True)
+            self._is_closed = True
+            if self._stacks is not None:
+                self._stacks.close()
+            try:
+                self._file.unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("run_not_recorded", file=str(self._file), reason=str(error))
+
+    def _write(self) -> None:
+        try:
+            write_atomically(self._file, self._run.document(), durable=False)
+        except OSError as error:
+            log.warning("run_not_recorded", file=str(self._file), reason=str(error))
 
 
 def _ended(file: Path, stacks: Path, boot_id: str) -> LastRun | None:

@@ -35,7 +35,7 @@ class NoticeOutbox:
     """The notices that were told, in memory and on disk. Used from the event loop; files are written in threads."""
 
     def __init__(self, folder: Path, clock: Callable[[], datetime]) -> None:
-        """Read what is there; a file that cannot be read is left alone and logged."""
+        """Read what is there; a file that cannot be read is left alone and logged, as is one that cannot be written."""
         self._folder, self._clock = folder, clock
         self._lock = asyncio.Lock()
         self._on_disk = threading.Lock()
@@ -43,7 +43,7 @@ class NoticeOutbox:
         self._entries = {entry.key: entry for entry in _stored(folder)}
         for entry in list(self._entries.values()):
             for changed in self._taken_up_by(entry):
-                self._write(changed)
+                self._write_or_log(changed)
                 self._entries[changed.key] = changed
 
     @contextmanager
@@ -127,7 +127,7 @@ class NoticeOutbox:
         oldest = self._clock() - KEPT_FOR
         for number, entry in enumerate(ended_ones):
             if number >= MOST_KEPT or entry.at < oldest:
-                await asyncio.to_thread(self._path(entry.key).unlink, missing_ok=True)
+                await asyncio.to_thread(self._remove_or_log, entry.key)
                 del self._entries[entry.key]
 
     def _path(self, key: str) -> Path:
@@ -142,6 +142,12 @@ class NoticeOutbox:
             self._write(entry)
         except OSError as error:
             log.warning("notice_not_remembered", key=entry.key, reason=str(error))
+
+    def _remove_or_log(self, key: str) -> None:
+        try:
+            self._path(key).unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("notice_not_removed", key=key, reason=str(error))
 
 
 def _stored(folder: Path) -> Iterable[Entry]:

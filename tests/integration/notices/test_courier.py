@@ -9,6 +9,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind, Notice, NoticeKind
 from orchestrator.core.notices.delivery import DeliveryStatus
@@ -297,6 +298,46 @@ async def test_a_fault_in_a_channel_does_not_end_the_daemon(tmp_path: Path) -> N
         await office.tell(1)
         await until(lambda: "channel_failed" in mail.kinds)
     assert "a fault in this program: LookupError" in mail.took[1].text
+
+
+async def test_a_disk_that_takes_no_digest_is_told_once_and_asked_again(tmp_path: Path) -> None:
+    mail = Receiver()
+    office = Office(tmp_path, {"mail": mail}, Rules(channels={"mail": ChannelRules(digest_every=3600.0)}, zone=UTC))
+    await office.tell(1)
+    await office.tell(2)
+    (tmp_path / "outbox").rename(tmp_path / "away")
+    (tmp_path / "outbox").write_text("a file in its place")
+    office.now += timedelta(hours=2)
+    refused = 0
+
+    def pause() -> float:
+        nonlocal refused
+        refused += 1
+        return 0.01
+
+    with structlog.testing.capture_logs() as logged:
+        async with office.open() as courier:
+            courier.pause = pause
+            await until(lambda: refused > 3)
+            (tmp_path / "outbox").unlink()
+            (tmp_path / "away").rename(tmp_path / "outbox")
+            await until(lambda: mail.kinds == ["digest"])
+    assert [one["event"] for one in logged].count("digest_not_stored") == 1
+
+
+async def test_a_full_disk_at_start_keeps_no_notice_from_being_known(tmp_path: Path) -> None:
+    rules = Rules(channels={"mail": ChannelRules(digest_every=3600.0)}, zone=UTC)
+    office = Office(tmp_path, {"mail": Receiver(broken="down")}, rules)
+    for number in (1, 2):
+        await office.tell(number)
+    before = (tmp_path / "outbox" / "T-1:1:0.json").read_bytes()
+    office.now += timedelta(hours=2)
+    async with office.open():
+        await until(lambda: "in_digest" in office.statuses("mail"))
+    (tmp_path / "outbox" / "T-1:1:0.json").write_bytes(before)  # as a crash between the two leaves it
+    (tmp_path / "outbox" / ".T-1:1:0.json.partial" / "in the way").mkdir(parents=True)
+    office.reopen()
+    assert office.statuses("mail").count("in_digest") == 2
 
 
 async def test_files_of_others_and_torn_ones_are_left_alone(tmp_path: Path) -> None:

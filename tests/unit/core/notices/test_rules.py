@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.notices.rules import ChannelRules, Escalation, Rule, Rules, Waiting, due, held_until
+from orchestrator.core.notices.rules import ChannelRules, Due, Escalation, Rule, Rules, Waiting, due, held_until
 from orchestrator.settings.sections.notify import hours_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -133,3 +133,19 @@ def test_an_escalation_is_due_from_its_age_on_for_a_while() -> None:
             (-10, 0, 29, 30, 89, 90)}  # fmt: skip
     assert [minutes for minutes, is_due in ages.items() if is_due] == [30, 89]
     assert not rule.is_due("review_asked", NOON, NOON + timedelta(minutes=30), 3600)
+
+
+def test_a_plan_of_many_notices_compares_none_with_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    def is_same(one: Waiting, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return one is other
+
+    many = [Waiting(key=f"{number}", kind="completed", at=NOON) for number in range(200)]
+    monkeypatch.setattr(Waiting, "__eq__", is_same)
+    rules = ChannelRules(digest_every=3600.0)
+    assert len(due(many, rules, NOON + timedelta(hours=2), BERLIN).digest) == 200
+    assert due(many, rules, NOON, BERLIN) == Due()
+    assert compared < 200
