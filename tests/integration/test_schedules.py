@@ -210,6 +210,23 @@ async def test_a_clock_that_is_put_back_submits_nothing_twice(desk: Desk) -> Non
     assert len(desk.tasks()) == 1
 
 
+@pytest.mark.parametrize("resumes", [False, True])
+async def test_a_clock_that_ran_ahead_for_years_stops_no_schedule(desk: Desk, resumes: bool) -> None:
+    added = await desk.restarted().add(desk.wanted(), "ada")
+    ahead = replace(added, handled=ADDED + 1000 * DAY, paused_by="ada" if resumes else None)
+    ScheduleStore(desk.daemon.settings.data_dir).save(ahead)
+    service = desk.restarted()
+    if resumes:
+        await service.resume("nightly", "ada")
+    await service.look()
+    mended = await service.find("nightly")
+    assert "the clock had run ahead to 2029" in mended.runs[-1].reason
+    assert service.next_time(mended) == TONIGHT
+    desk.clock.now = TONIGHT
+    await service.look()
+    assert len(desk.tasks()) == 1
+
+
 async def test_a_schedule_runs_now_when_a_person_wants_it_and_goes_on_as_before(desk: Desk) -> None:
     service = desk.restarted()
     await service.add(desk.wanted(), "ada")

@@ -16,6 +16,7 @@ from typing import Protocol
 import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
+from orchestrator.core.schedule.recurring import is_ahead
 from orchestrator.daemon.backup.notes import DailyBackups, again_command, read_daily_backups, write_daily_backups
 from orchestrator.formats.codec import stamp
 from orchestrator.formats.files import make_private
@@ -71,6 +72,9 @@ class BackupSchedule:
 
     async def _make_if_due(self, settings: BackupSettings, folder: Path) -> None:
         now = self.clock()
+        if self._known.tried_at is not None and is_ahead(self._known.tried_at, now):
+            log.warning("backup_mark_ahead", tried_at=stamp(self._known.tried_at), now=stamp(now))
+            self._known = replace(self._known, tried_at=None)
         if self._known.tried_at is not None and self._known.tried_at >= last_due(now, settings):
             return
         file = folder / f"orchestrator-{stamp(now)[:19].replace('-', '').replace(':', '')}Z.tar.zst"
