@@ -1,6 +1,7 @@
 """Schedules with a real store and the real API: what is due is submitted once, whatever happens in between."""
 
 import asyncio
+import shutil
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -269,6 +270,19 @@ async def test_a_file_that_cannot_be_read_is_left_as_it_is(desk: Desk, unreadabl
     with pytest.raises(ScheduleExists):
         await service.add(desk.wanted(), "ada")
     assert await asyncio.to_thread(unreadable.read_text) == '{"format": 99}'
+
+
+async def test_a_copy_of_a_schedule_s_file_is_unreadable_and_submits_nothing(desk: Desk) -> None:
+    await desk.restarted().add(desk.wanted(overlap=Overlap.QUEUE), "ada")
+    folder = desk.daemon.settings.data_dir / "schedules"
+    await asyncio.to_thread(shutil.copy, folder / "nightly.json", folder / "weekly.json")
+    desk.clock.now = TONIGHT
+    service = desk.restarted()
+    for _ in range(3):
+        await service.look()
+    assert [one.id for one in await service.listed()] == ["nightly"]
+    assert service.store.unreadable == {"weekly"}
+    assert len(desk.tasks()) == 1
 
 
 async def test_the_api_adds_lists_runs_pauses_and_removes(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
