@@ -1,6 +1,7 @@
 """Schedules with a real store and the real API: what is due is submitted once, whatever happens in between."""
 
 import asyncio
+import shutil
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -210,6 +211,23 @@ async def test_a_clock_that_is_put_back_submits_nothing_twice(desk: Desk) -> Non
     assert len(desk.tasks()) == 1
 
 
+@pytest.mark.parametrize("resumes", [False, True])
+async def test_a_clock_that_ran_ahead_for_years_stops_no_schedule(desk: Desk, resumes: bool) -> None:
+    added = await desk.restarted().add(desk.wanted(), "ada")
+    ahead = replace(added, handled=ADDED + 1000 * DAY, paused_by="ada" if resumes else None)
+    ScheduleStore(desk.daemon.settings.data_dir).save(ahead)
+    service = desk.restarted()
+    if resumes:
+        await service.resume("nightly", "ada")
+    await service.look()
+    mended = await service.find("nightly")
+    assert "the clock had run ahead to 2029" in mended.runs[-1].reason
+    assert service.next_time(mended) == TONIGHT
+    desk.clock.now = TONIGHT
+    await service.look()
+    assert len(desk.tasks()) == 1
+
+
 async def test_a_schedule_runs_now_when_a_person_wants_it_and_goes_on_as_before(desk: Desk) -> None:
     service = desk.restarted()
     await service.add(desk.wanted(), "ada")
@@ -252,6 +270,19 @@ async def test_a_file_that_cannot_be_read_is_left_as_it_is(desk: Desk, unreadabl
     with pytest.raises(ScheduleExists):
         await service.add(desk.wanted(), "ada")
     assert await asyncio.to_thread(unreadable.read_text) == '{"format": 99}'
+
+
+async def test_a_copy_of_a_schedule_s_file_is_unreadable_and_submits_nothing(desk: Desk) -> None:
+    await desk.restarted().add(desk.wanted(overlap=Overlap.QUEUE), "ada")
+    folder = desk.daemon.settings.data_dir / "schedules"
+    await asyncio.to_thread(shutil.copy, folder / "nightly.json", folder / "weekly.json")
+    desk.clock.now = TONIGHT
+    service = desk.restarted()
+    for _ in range(3):
+        await service.look()
+    assert [one.id for one in await service.listed()] == ["nightly"]
+    assert service.store.unreadable == {"weekly"}
+    assert len(desk.tasks()) == 1
 
 
 async def test_the_api_adds_lists_runs_pauses_and_removes(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:

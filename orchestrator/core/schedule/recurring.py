@@ -11,6 +11,8 @@ from enum import StrEnum
 
 GRACE = timedelta(minutes=5)
 """How late a time may be noticed and still count as kept."""
+MOST_AHEAD = timedelta(days=1)
+"""How far a mark may lie ahead of the clock; beyond that the clock had run ahead when it was set."""
 MOST_TIMES = 1000
 """How many missed times are counted."""
 
@@ -46,6 +48,11 @@ class DueTimes:
     is_late: bool
     missed: tuple[datetime, ...]
     until: datetime
+
+
+def is_ahead(mark: datetime, now: datetime) -> bool:
+    """Return whether a mark was set by a clock that ran ahead and was put back since."""
+    return mark - now > MOST_AHEAD
 
 
 def due_times(

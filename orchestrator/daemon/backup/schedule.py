@@ -20,6 +20,7 @@ from typing import Protocol
 import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
+from orchestrator.core.schedule.recurring import is_ahead
 from orchestrator.daemon.backup.notes import DailyBackups, again_command, read_daily_backups, write_daily_backups
 from orchestrator.formats.codec import stamp
 from orchestrator.formats.fields import text_of
@@ -36,8 +37,6 @@ LONGEST_RUN = 6 * 3600.0
 """Seconds after which making a backup, or checking it, is ended and counts as failed."""
 LONGEST_END = 10.0
 """Seconds that a program has for its end before it is killed."""
-FURTHEST_AHEAD = timedelta(days=1)
-"""A last try that lies further in the future was noted while the clock was wrong."""
 
 
 class Announce(Protocol):
@@ -82,7 +81,7 @@ class BackupSchedule:
 
     async def _make_if_due(self, settings: BackupSettings, folder: Path) -> None:
         now = self.clock()
-        if self._known.tried_at is not None and self._known.tried_at > now + FURTHEST_AHEAD:
+        if self._known.tried_at is not None and is_ahead(self._known.tried_at, now):
             log.warning("backup_mark_reset", tried_at=stamp(self._known.tried_at), to=stamp(now))
             self._note(replace(self._known, tried_at=now))
         if self._known.tried_at is not None and self._known.tried_at >= last_due(now, settings):

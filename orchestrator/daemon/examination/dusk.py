@@ -13,6 +13,7 @@ from typing import Protocol
 
 import structlog
 
+from orchestrator.core.schedule.recurring import is_ahead
 from orchestrator.daemon.examination.canary import make_canary_turn
 from orchestrator.daemon.examination.due import last_due
 from orchestrator.daemon.examination.records import ExaminationRecord, read_record, write_record
@@ -66,6 +67,10 @@ class DuskExamination:
                 self.doctor.recall(self._record.checked_at, self._record.findings)
         due, now = self._due(), self.clock()
         before = self._record.due if self._record else self._since
+        if is_ahead(before, now):
+            log.warning("doctor_mark_ahead", due=before.isoformat(), now=now.isoformat())
+            self._since = before = now
+            self._record = replace(self._record, due=now) if self._record else None
         if due is not None and due > before and now - due < LATE:
             await self._examine(due)
         if self._record is not None and not self._record.is_told:

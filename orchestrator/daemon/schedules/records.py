@@ -110,12 +110,14 @@ class TaskSchedule:
         return replace(self, runs=(*self.runs, run)[-MOST_RUNS:])
 
 
-def _schedule_in(content: bytes) -> TaskSchedule:
-    """Return the schedule that a file holds. Raises ValueError."""
+def _schedule_in(content: bytes, name: str) -> TaskSchedule:
+    """Return the schedule that a file of this name holds. Raises ValueError."""
     document = parsed(content) or {}
     if document.get("format") != FORMAT:
         raise ValueError(f"its format is {document.get('format')}, not {FORMAT}")
     schedule = from_json(TaskSchedule, document.get("schedule"))
+    if schedule.id != name:
+        raise ValueError(f"it holds the schedule {schedule.id!r}, which is kept in {schedule.id}.json")
     parse_recurrence(schedule.line, zone_of(schedule.zone))
     return schedule
 
@@ -133,7 +135,7 @@ class ScheduleStore:
         found = {}
         for path in sorted(self._folder.glob("*.json")):
             try:
-                found[path.stem] = _schedule_in(read_file(path) or b"")
+                found[path.stem] = _schedule_in(read_file(path) or b"", path.stem)
             except (OSError, ValueError) as error:
                 log.warning("schedule_unreadable", path=str(path), error=str(error))
                 self.unreadable.add(path.stem)

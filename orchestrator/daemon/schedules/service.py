@@ -15,7 +15,7 @@ from typing import Protocol
 import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
-from orchestrator.core.schedule.recurring import DueTimes, Missed, Overlap, RunResult, due_times
+from orchestrator.core.schedule.recurring import DueTimes, Missed, Overlap, RunResult, due_times, is_ahead
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
 from orchestrator.daemon.schedules.records import (
@@ -154,7 +154,10 @@ class ScheduleService:
             schedule = await self.find(name)
             log.info("schedule_resumed", schedule=name, by=by)
             self._changed.set()
-            handled = max(schedule.handled, self.clock()) if schedule.paused_by else schedule.handled
+            now = self.clock()
+            if is_ahead(schedule.handled, now):
+                schedule = self._put_back(schedule, now)
+            handled = max(schedule.handled, now) if schedule.paused_by else schedule.handled
             return await self._save(replace(schedule, paused_by=None, handled=handled))
 
     async def run_now(self, name: str, by: str) -> TaskSchedule:
@@ -197,11 +200,26 @@ class ScheduleService:
     async def _look_at(self, schedule: TaskSchedule) -> None:
         now = self.clock()
         if schedule.pending is None and not schedule.paused_by:
+            if is_ahead(schedule.handled, now):
+                schedule = await self._handle(schedule, self._put_back(schedule, now))
             following = _recurrence(schedule).next_after
             found = await asyncio.to_thread(due_times, schedule.handled, now, following, schedule.missed)
             schedule = await self._handle(schedule, _with_times(schedule, found, now)) if found else schedule
         if schedule.pending is not None:
             await self._submit(schedule, schedule.pending)
+
+    def _put_back(self, schedule: TaskSchedule, now: datetime) -> TaskSchedule:
+        """Return a schedule whose mark lies ahead of the clock, with its times counting again from now on.
+
+        A time may have been submitted while the clock was ahead, so its task is looked for on disk.
+        """
+        ahead = stamp(schedule.handled)
+        log.warning("schedule_mark_ahead", schedule=schedule.id, handled=ahead, now=stamp(now))
+        self._interrupted.add(schedule.id)
+        reason = f"the clock had run ahead to {ahead}; times that came since are left out, later ones count again"
+        return replace(
+            schedule.with_run(ScheduledRun(due=now, at=now, result=RunResult.MISSED, reason=reason)), handled=now
+        )
 
     async def _submit(self, schedule: TaskSchedule, pending: PendingRun) -> None:
         """Submit the task that is pending, unless that was done before a crash, or it must not be."""

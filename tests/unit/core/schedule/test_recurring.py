@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.schedule.recurring import GRACE, MOST_TIMES, DueTimes, Missed, due_times
+from orchestrator.core.schedule.recurring import GRACE, MOST_TIMES, DueTimes, Missed, due_times, is_ahead
 
 NIGHT = datetime(2026, 5, 28, 22, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -73,3 +73,8 @@ def test_however_the_clock_jumps_each_time_is_submitted_or_told_at_most_once(
     assert len(seen) == len(set(seen))
     assert seen == sorted(seen)
     assert len(seen) == (handled - NIGHT) // DAY
+
+
+def test_a_mark_is_ahead_only_if_a_clock_that_is_put_back_does_not_explain_it() -> None:
+    assert not is_ahead(NIGHT + DAY, NIGHT)
+    assert is_ahead(NIGHT + DAY + timedelta(seconds=1), NIGHT)
