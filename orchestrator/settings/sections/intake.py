@@ -74,8 +74,8 @@ Inbox = Annotated[InboxSettings, AfterValidator(_require_own_place)]
 class QuerySettings(SettingsSection):
     """Tickets of a tracker that become tasks in the repository at `repo`: those with all `labels`, or of a `jql`.
 
-    `closed` says what becomes of a task that has not begun when its ticket is closed, `reopened` whether a ticket that
-    comes back after its task has ended becomes another one.
+    `closed` says what becomes of a task that has not begun when its ticket is closed, `reopened` whether a
+    closed ticket that comes back after its task has ended becomes another one.
     """
 
     tracker: TrackerKind
