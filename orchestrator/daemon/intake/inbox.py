@@ -181,9 +181,9 @@ class Inbox:
             return ""
         try:
             content = await asyncio.to_thread(folder.content, file)
-            evidence = _evidence(file, content)
+            evidence = await asyncio.to_thread(_evidence, file, content)
             origin = Origin(name=file.name, is_own=file.uid in {os.geteuid(), 0})
-            submission = submission_in(content, origin, settings, self.clock())
+            submission = await asyncio.to_thread(submission_in, content, origin, settings, self.clock())
         except NotYet:
             return ""
         except OrchestratorError as error:
