@@ -157,6 +157,15 @@ async def test_a_full_queue_keeps_files_waiting_and_loses_none(site: Site) -> No
         await site.until(lambda: not desk.service.intake.troubles())
 
 
+async def test_tasks_whose_start_time_has_not_come_keep_no_file_waiting(site: Site) -> None:
+    site.set(most_waiting=2)
+    for number in range(5):
+        site.put(f"{number}.md", f"---\nat: 2099-01-01T00:00:00Z\n---\nTask {number}\n")
+    async with taking(site) as desk:
+        await site.until(lambda: len(site.tasks) == 5)
+        await site.until(lambda: not desk.service.intake.troubles())
+
+
 async def test_a_repository_that_is_missing_for_all_refuses_no_file_and_is_told_once(site: Site) -> None:
     site.set(repo=site.root / "nowhere")
     site.put("a.md")
