@@ -4,6 +4,7 @@ YAML is parsed only as far as its node tree. Anchors, aliases and tags are refus
 expand or construct anything.
 """
 
+import re
 from collections.abc import Iterable
 
 import yaml
@@ -13,6 +14,8 @@ from orchestrator.formats.table import Problem, Report, Table, definition_error
 
 LARGEST_FRONT_MATTER = 8 * 1024
 """Characters between the two lines of dashes."""
+_OPENING = re.compile(r"---[^\S\n\r]*(?=[\n\r])")
+_CLOSING = re.compile(r"[\n\r]---[^\S\n\r]*(?=[\n\r]|\Z)")
 DEEPEST = 8
 """Levels of nested lists and mappings; the parser's work grows with the square of it."""
 
@@ -22,11 +25,15 @@ def read_front_matter(text: str, source: str) -> tuple[Table, str] | None:
 
     Raises DefinitionError if it is not a plain YAML mapping.
     """
-    lines = text.removeprefix("\ufeff").splitlines()
-    end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), 0)
-    if not end or lines[0].rstrip() != "---":
+    text = text.removeprefix("\ufeff")
+    opening = _OPENING.match(text)
+    closing = _CLOSING.search(text, opening.end()) if opening else None
+    if opening is None or closing is None:
         return None
-    return _table("\n".join(lines[1:end]), source), "\n".join(lines[end + 1 :])
+    front = text[opening.end() : closing.start()]
+    if len(front) > LARGEST_FRONT_MATTER + 2:  # with the line break above it
+        raise definition_error(source, f"the front matter is longer than {LARGEST_FRONT_MATTER // 1024} KiB", 1)
+    return _table("\n".join(front.splitlines()[1:]), source), "\n".join(text[closing.end() :].splitlines()[1:])
 
 
 def _table(text: str, source: str) -> Table:
@@ -51,8 +58,6 @@ def _table(text: str, source: str) -> Table:
 
 def _nodes(text: str, source: str) -> list[tuple[yaml.Node, yaml.Node]]:
     """Return key and value of each entry as YAML nodes, from which nothing has been constructed."""
-    if len(text) > LARGEST_FRONT_MATTER:
-        raise definition_error(source, f"the front matter is longer than {LARGEST_FRONT_MATTER // 1024} KiB", 1)
     try:
         _must_be_plain(yaml.parse(text, Loader=yaml.SafeLoader), source)
         root = yaml.compose(text, Loader=yaml.SafeLoader)

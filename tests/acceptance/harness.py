@@ -33,7 +33,7 @@ from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.pipelines.bundled import Kind, bundled
 from orchestrator.processes.spec import BOOT, MARKER
-from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
+from orchestrator.server.client import Client, RequestRefused
 from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
 from orchestrator.server.schemas.user_requests import RequestView
@@ -318,14 +318,18 @@ class DaemonHarness:
 
 
 def answers(client: Client) -> bool:
-    """Whether a daemon answers: to a dead one's child the door may be open until that child is another program."""
+    """Whether a daemon answers: to a dead one's child the door may be open until that child is another program.
+
+    It is asked through one connection: the door may close before a second one, which httpx then leaves unclosed.
+    """
     with socket.socket(socket.AF_UNIX) as probe:
-        if probe.connect_ex(str(client.socket)):
+        probe.settimeout(PATIENCE)
+        try:
+            probe.connect(str(client.socket))
+            probe.sendall(b"GET /api/status HTTP/1.1\r\nHost: daemon\r\nConnection: close\r\n\r\n")
+            return probe.recv(64).startswith(b"HTTP/1.1 200 ")
+        except OSError:
             return False
-    try:
-        return client.status().health != ""
-    except DaemonUnreachable:
-        return False
 
 
 def send_request(socket: Path, method: str, path: str, body: Json | None = None) -> Json:

@@ -9,6 +9,7 @@ import stat
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -152,6 +153,15 @@ async def test_a_full_queue_keeps_files_waiting_and_loses_none(site: Site) -> No
         assert desk.service.intake.troubles()[0].startswith("inbox: ")
         site.set(most_waiting=100)
         desk.service.intake.hurry()
+        await site.until(lambda: len(site.tasks) == 5)
+        await site.until(lambda: not desk.service.intake.troubles())
+
+
+async def test_tasks_whose_start_time_has_not_come_keep_no_file_waiting(site: Site) -> None:
+    site.set(most_waiting=2)
+    for number in range(5):
+        site.put(f"{number}.md", f"---\nat: 2099-01-01T00:00:00Z\n---\nTask {number}\n")
+    async with taking(site) as desk:
         await site.until(lambda: len(site.tasks) == 5)
         await site.until(lambda: not desk.service.intake.troubles())
 
@@ -348,6 +358,23 @@ async def test_files_of_listed_users_choose_nothing_that_runs_or_costs_more(site
     (task,) = site.tasks
     assert task.policy.caps.usd == 2
     assert "other users may name" in site.reason("else.md")
+
+
+async def test_a_file_that_was_taken_is_the_same_one_after_a_restart_on_another_device(site: Site) -> None:
+    site.put("a.md", "Add slugify\n")
+    inbox = site.desk.service.intake.inbox
+    with opened(site.folder) as folder:
+        (file,) = folder.files()
+        moved = folder.take(file)
+        inode, size, changed, device = moved.version
+        renumbered = replace(moved, version=(inode + 1, size, changed, device + 1))
+        async with serving(site.desk):
+            (site.folder / "done").rmdir()  # the task is committed, and then the file cannot be moved
+            with suppress(OSError):
+                await inbox._process(folder, moved, site.desk.settings.inbox)  # noqa: SLF001 - the crash comes within
+            with suppress(OSError):
+                await inbox._process(folder, renumbered, site.desk.settings.inbox)  # noqa: SLF001 - as after a reboot
+    assert len(site.tasks) == 1
 
 
 async def test_a_task_that_was_committed_before_a_crash_is_not_made_again(site: Site) -> None:

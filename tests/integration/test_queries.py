@@ -188,6 +188,43 @@ async def test_a_ticket_that_lost_its_label_keeps_its_task_until_it_is_closed(
         assert site.kinds(IntakeKind.CANCELLED)
 
 
+async def test_an_empty_list_by_mistake_makes_no_ticket_of_an_ended_task_new(
+    tmp_path: Path, github: GitHubServer
+) -> None:
+    site = on_github(tmp_path, github)
+    async with polling(site) as desk:
+        await site.polled()
+        for task in site.tasks:
+            await desk.service.tasks.cancel(task.id, "ada")
+        github.mishaps = [Raw(b"[]")]
+        await site.polled()
+        assert not github.mishaps
+        await site.polled()
+        await site.polled()
+        assert site.taken() == ["acme/app#1", "acme/app#3"]
+        github.change("acme/app#3", is_closed=True)
+        await site.polled()
+        github.change("acme/app#3", is_closed=False)
+        await site.polled()
+        assert site.taken() == ["acme/app#1", "acme/app#3", "acme/app#3"]
+
+
+async def test_a_ticket_that_is_closed_behind_many_open_ones_that_left_cancels_its_task(
+    tmp_path: Path, github: GitHubServer
+) -> None:
+    github.issues |= {f"acme/app#{number}": Issue(title=f"T{number}", labels=AGENT) for number in range(10, 31)}
+    site = on_github(tmp_path, github, most_waiting=100)
+    async with polling(site):
+        await site.polled()
+        assert len(site.tasks) == 23
+        for key in site.taken():
+            github.change(key, labels=())
+        github.change("acme/app#30", is_closed=True)
+        for _ in range(2):
+            await site.polled()
+        assert len(site.kinds(IntakeKind.CANCELLED)) == 1
+
+
 async def test_a_refused_ticket_is_tried_again_when_it_has_changed(tmp_path: Path, github: GitHubServer) -> None:
     github.change("acme/app#1", body=SECRET)
     site = on_github(tmp_path, github)

@@ -181,9 +181,9 @@ class Inbox:
             return ""
         try:
             content = await asyncio.to_thread(folder.content, file)
-            evidence = _evidence(file, content)
+            evidence = await asyncio.to_thread(_evidence, file, content)
             origin = Origin(name=file.name, is_own=file.uid in {os.geteuid(), 0})
-            submission = submission_in(content, origin, settings, self.clock())
+            submission = await asyncio.to_thread(submission_in, content, origin, settings, self.clock())
         except NotYet:
             return ""
         except OrchestratorError as error:
@@ -192,7 +192,7 @@ class Inbox:
         return await self._submit(folder, file, submission, evidence)
 
     async def _submit(self, folder: Folder, file: FoundFile, submission: Submission, evidence: str) -> str:
-        key = f"{SOURCE}:{file.name}:{evidence}"
+        key = _key(file, evidence)
         try:
             task = await self.once.submit(key, submission, f"{SOURCE} {file.name}")
         except (OrchestratorError, OSError) as error:
@@ -266,6 +266,11 @@ class Inbox:
 async def _folder(path: Path) -> AsyncGenerator[Folder]:
     with ExitStack() as stack:
         yield await asyncio.to_thread(stack.enter_context, opened(path))
+
+
+def _key(file: FoundFile, evidence: str) -> str:
+    """Return what a file is submitted under, also after a reboot: numbers of devices and inodes may be others then."""
+    return f"{SOURCE}:{file.name}:{file.version[2]}:{evidence.rpartition(' ')[2]}"
 
 
 def _evidence(file: FoundFile, content: bytes | None = None) -> str:

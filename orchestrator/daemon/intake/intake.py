@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from orchestrator.core.schedule.admission import blockers
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.intake.hooks import Hooks
 from orchestrator.daemon.intake.inbox import Inbox, InboxState
@@ -140,7 +141,9 @@ def build_intake(parts: IntakeParts) -> IntakeService:
     )
 
     def queued() -> int:
-        return sum(task.status is TaskStatus.PENDING for task in parts.supervisor.tasks.values())
+        pending = [task for task in parts.supervisor.tasks.values() if task.status is TaskStatus.PENDING]
+        snapshot = parts.supervisor.snapshot()
+        return sum(not blockers(task, snapshot) and snapshot.closed(task) is None for task in pending)
 
     def pipelines() -> Collection[str]:
         return parts.submissions.factory.pipelines()  # of the factory that the newest settings made

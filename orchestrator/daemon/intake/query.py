@@ -1,8 +1,9 @@
 """One query: the tickets that it finds on a tracker become tasks, once each, and its closed tickets close theirs.
 
 * A ticket that is new in the query becomes a task. One that was refused is tried again when somebody changed it.
-* A ticket that left the query (closed, or a label taken off) and comes back becomes another task if the first one has
-  ended and `reopened` says so; while that is live, it is the task of the ticket.
+* A ticket that was closed and comes back becomes another task if the first one has ended and `reopened` says so; while
+  that is live, it is the task of the ticket. That a list lacks a ticket does not mean that it was closed: a list may be
+  empty by mistake, or a label taken off. Each ticket that a list lacks is asked for itself.
 * When a ticket was closed, its task is cancelled if it has not begun and `closed` says so; else this is recorded.
 
 Nothing of a ticket is taken from the list: each is fetched by its address when it is submitted.
@@ -11,7 +12,7 @@ Nothing of a ticket is taken from the list: each is fetched by its address when 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import structlog
@@ -23,6 +24,7 @@ from orchestrator.daemon.intake.records import LONGEST_REASON, IntakeKind, Intak
 from orchestrator.daemon.intake.waiting import is_common_fault
 from orchestrator.daemon.task_factory import AlreadyActive, Submission
 from orchestrator.errors import OrchestratorError
+from orchestrator.integrations.errors import AuthenticationFailed, RemoteError, Unreachable
 from orchestrator.integrations.tickets.polling import FoundTicket, Standing, TicketSearch
 from orchestrator.integrations.tickets.text.ticket import Tracker
 from orchestrator.integrations.tickets.trackers import Trackers
@@ -35,7 +37,9 @@ log = structlog.get_logger()
 MOST_TRIES = 3
 """Failures in one poll after which it ends, and of one ticket after which it is refused if others become tasks."""
 MOST_ASKED = 20
-"""Tickets whose standing is asked for in one poll."""
+"""Tickets whose standing is asked for in one poll: so many with live tasks, and so many with ended ones."""
+ENDED_EVERY = timedelta(hours=1)
+"""How often the standing of a ticket whose task has ended is asked for."""
 
 
 class PollFailed(OrchestratorError):
@@ -71,6 +75,8 @@ class Query:
     """Why a new ticket is not taken now, "" if all are."""
     _is_loaded: bool = False
     _failed: dict[str, int] = field(default_factory=dict)
+    _asked: dict[str, datetime] = field(default_factory=dict)
+    """When the standing of a ticket that left was asked for last."""
 
     @property
     def source(self) -> str:
@@ -90,12 +96,12 @@ class Query:
             raise PollFailed(f"there is no pipeline {settings.pipeline!r}; correct [queries.{self.name}] pipeline")
         search = search_of(settings)
         is_same = self.state.search == repr(search)
-        etag = self.state.etag if is_same and not self._watched() else ""
-        found = await self.parts.trackers().poll(search, etag)
+        found = await self.parts.trackers().poll(search, self.state.etag if is_same else "")
         self.waits = ""
+        if found.tickets is not None and found.whole:
+            self._note_those_that_left({ticket.key for ticket in found.tickets})
+        await self._follow_those_that_left(settings)
         if found.tickets is not None:
-            if found.whole:
-                await self._follow_those_that_left({ticket.key for ticket in found.tickets}, settings)
             is_done = await self._take_new(found.tickets, settings)
             self.state = replace(self.state, search=repr(search), etag=found.etag if is_done else "")
         await self._save(replace(self.state, polled_at=self.parts.clock()))
@@ -120,9 +126,18 @@ class Query:
         return None if task is None or task.status.is_final else task
 
     def _watched(self) -> list[str]:
-        """Return the tickets that have left the query while their tasks are live: the list says no more of them."""
-        gone = ((key, one) for key, one in self.state.tickets.items() if one.left_at is not None and not one.is_over)
-        return [key for key, one in gone if self._live(one) is not None]
+        """Return the tickets to ask for: those that left the query, and of which it is not known that they were closed.
+
+        Those with live tasks come first, and of these and the others the ones that were asked for longest ago.
+        """
+        unsettled = (one for one in self.state.tickets.items() if one[1].left_at is not None and not one[1].is_over)
+        left = {key: self._live(one) is not None for key, one in unsettled if one.state is TicketState.TAKEN}
+        self._asked = {key: at for key, at in self._asked.items() if key in left}
+        earliest, latest = datetime.min.replace(tzinfo=UTC), self.parts.clock() - ENDED_EVERY
+        order = sorted(left, key=lambda key: self._asked.get(key, earliest))
+        live = [key for key in order if left[key]]
+        ended = [key for key in order if not left[key] and self._asked.get(key, earliest) <= latest]
+        return [*live[:MOST_ASKED], *ended[:MOST_ASKED]]
 
     async def _take_new(self, tickets: tuple[FoundTicket, ...], settings: QuerySettings) -> bool:
         """Submit the tickets that are new; return whether none has to wait.
@@ -135,9 +150,9 @@ class Query:
         for ticket in tickets:
             known = self.state.tickets.get(ticket.key)
             if known is not None and not self._is_new(known, ticket, settings):
-                if known.left_at is not None and self._live(known) is not None:
+                if known.left_at is not None:
                     back = replace(known, left_at=None, is_over=False)
-                    await self._save(self.state.with_ticket(ticket.key, back))
+                    self.state = self.state.with_ticket(ticket.key, back)  # saved when the poll ends
                 continue
             if (queued := self.parts.queued()) >= settings.most_waiting:
                 self.waits = f"{queued} tasks wait to begin, and the query adds none beyond {settings.most_waiting}"
@@ -167,7 +182,7 @@ class Query:
     def _is_new(self, known: KnownTicket, ticket: FoundTicket, settings: QuerySettings) -> bool:
         if known.state is TicketState.REFUSED:
             return ticket.updated != known.updated
-        came_back = known.left_at is not None and self._live(known) is None
+        came_back = known.left_at is not None and known.is_over and self._live(known) is None
         return came_back and settings.reopened == "again"
 
     async def _take(self, ticket: FoundTicket, known: KnownTicket | None, settings: QuerySettings) -> None:
@@ -208,23 +223,34 @@ class Query:
         await self._save(self.state.with_ticket(ticket.key, refused))
         log.warning("ticket_refused", query=self.name, ticket=ticket.key, reason=reason)
 
-    async def _follow_those_that_left(self, listed: Collection[str], settings: QuerySettings) -> None:
-        """Note which tickets the query no longer finds, and act upon those that were closed."""
+    def _note_those_that_left(self, listed: Collection[str]) -> None:
+        """Note which tickets the query no longer finds."""
         now, tickets = self.parts.clock(), dict(self.state.tickets)
         for key, known in tickets.items():
             if key not in listed and known.left_at is None:
                 tickets[key] = replace(known, left_at=now)
         self.state = replace(self.state, tickets=tickets)
-        for key in self._watched()[:MOST_ASKED]:
+
+    async def _follow_those_that_left(self, settings: QuerySettings) -> None:
+        """Ask how the tickets are that the query no longer finds, and act upon those that were closed."""
+        for key in self._watched():
             known = self.state.tickets[key]
-            standing = await self.parts.trackers().standing(known.url)
+            self._asked[key] = self.parts.clock()
+            try:
+                standing = await self.parts.trackers().standing(known.url)
+            except RemoteError as error:
+                if self._live(known) is not None or isinstance(error, Unreachable | AuthenticationFailed):
+                    raise
+                log.warning("ticket_unknown", query=self.name, ticket=key, reason=self.parts.redact(str(error)))
+                continue
             if standing is not Standing.OPEN:
                 await self._close(key, known, standing, settings)
 
     async def _close(self, key: str, known: KnownTicket, standing: Standing, settings: QuerySettings) -> None:
-        """Cancel the task of a ticket that was closed, or record that it goes on."""
+        """Note that a ticket was closed: its task, if live, is cancelled, or it is recorded that it goes on."""
         task = self._live(known)
         if task is None:
+            await self._save(self.state.with_ticket(key, replace(known, is_over=True)))
             return
         has_begun = task.timing.started_at is not None or task.status not in {TaskStatus.PENDING, TaskStatus.DRAFT}
         is_cancelled = standing is Standing.CLOSED and settings.closed == "cancel" and not has_begun

@@ -35,7 +35,8 @@ class TicketState(StrEnum):
 class KnownTicket:
     """A ticket that was handled: `task` was made of it, `reason` says why it was refused; `updated` is its version.
 
-    `left_at` is when the query no longer found it. `is_over` says that its closing was acted upon.
+    `left_at` is when the query no longer found it. `is_over` says that the tracker called it closed or gone since, and
+    that this was acted upon.
     """
 
     url: str

@@ -40,7 +40,7 @@ class InboxSettings(SettingsSection):
 
     Files that do not name a repository get `repo`; those of other users may only name it or one of `repos`. `users`,
     and the members of `groups`, may put files there beside the daemon's own user. A file is taken when nobody has
-    changed it for `settle` seconds, and only while fewer than `most_waiting` tasks of the inbox wait.
+    changed it for `settle` seconds, and only while fewer than `most_waiting` tasks wait for a slot.
     """
 
     folder: WholePath | None = None
@@ -74,8 +74,8 @@ Inbox = Annotated[InboxSettings, AfterValidator(_require_own_place)]
 class QuerySettings(SettingsSection):
     """Tickets of a tracker that become tasks in the repository at `repo`: those with all `labels`, or of a `jql`.
 
-    `closed` says what becomes of a task that has not begun when its ticket is closed, `reopened` whether a ticket that
-    comes back after its task has ended becomes another one.
+    `closed` says what becomes of a task that has not begun when its ticket is closed, `reopened` whether a
+    closed ticket that comes back after its task has ended becomes another one.
     """
 
     tracker: TrackerKind
