@@ -5,6 +5,7 @@ On a terminal, tables fit its width; in a pipe they are as wide as they need, wi
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import typer
 from pydantic import BaseModel
@@ -32,6 +33,7 @@ __all__ = [
     "print_json",
     "status_text",
     "table",
+    "to_minute",
 ]
 
 COLOURS = {
@@ -46,16 +48,21 @@ COLOURS = {
 
 FOR_YOU = {PauseReason.QUESTION, PauseReason.DEPENDENCY, PauseReason.REVIEW}
 
-ELASTIC = {"TITLE", "WHAT", "COMMAND", "WHY", "LEFT BEHIND", "ANSWER"}
+FOLDED = {"WHY NOT", "TASK OR REASON", "SUBJECT", "RULE"}
+"""Columns whose texts go on in the next line on a narrow terminal: half a reason is of no use."""
+
+ELASTIC = {"TITLE", "WHAT", "COMMAND", "WHY", "LEFT BEHIND", "ANSWER", *FOLDED}
 """Columns that are shortened on a narrow terminal; half an id or a status is of no use."""
 
 EXPENDABLE = (
     *("AGE", "SINCE", "DONE", "STEP", "CPU", "MEMORY", "TOKENS", "COST", "PROCESS", "ROLE", "PRIORITY", "AGENT"),
-    *("BEGAN", "ENDED", "TIME"),
+    *("BEGAN", "ENDED", "TIME", "IN", "LAST", "WAITING", "WHEN"),
 )
 """Columns that a narrow terminal leaves out, the first ones first."""
 LEAST_ELASTIC = 20
 """Characters that an elastic column gets at least."""
+LEAST_OF_OTHERS = 8
+"""Characters that a title gets at least beside a reason."""
 GAP = 2
 """Characters between two columns."""
 
@@ -71,15 +78,28 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Text | str]], room: i
     Columns for which `room`, by default a narrow terminal, has no room are left out; the first column is never cut.
     """
     made = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    cells = [[cell if isinstance(cell, Text) else line(cell) for cell in row] for row in rows]
+    cells = [[_cell(heading, cell) for heading, cell in zip(headings, row, strict=True)] for row in rows]
     widths = [max([len(heading), *(row[at].cell_len for row in cells)]) for at, heading in enumerate(headings)]
-    kept = _fitting(headings, widths, room or console().width)
+    room = room or console().width
+    kept = _fitting(headings, widths, room)
+    others = sum(min(widths[at], LEAST_OF_OTHERS) if headings[at] in ELASTIC else widths[at] for at in kept)
+    spare = room - others - GAP * (len(kept) - 1)
     for at in kept:
-        heading, least = headings[at], widths[at] if at == 0 else None
-        made.add_column(heading, no_wrap=heading not in ELASTIC, overflow="ellipsis", min_width=least)
+        heading = headings[at]
+        least = None if heading in ELASTIC and at else widths[at]
+        if heading == "WHY":
+            least = max(1, min(widths[at], LEAST_OF_OTHERS + spare))
+        overflow: Literal["fold", "ellipsis"] = "fold" if heading in FOLDED else "ellipsis"
+        made.add_column(heading, no_wrap=heading not in ELASTIC, overflow=overflow, min_width=least)
     for row in cells:
         made.add_row(*(row[at] for at in kept))
     return made
+
+
+def _cell(heading: str, cell: Text | str) -> Text:
+    if isinstance(cell, Text):
+        return cell
+    return Text(" ".join(plain(cell).split())) if heading in FOLDED else line(cell)
 
 
 def _fitting(headings: Sequence[str], widths: Sequence[int], room: int) -> list[int]:
@@ -143,6 +163,11 @@ def duration(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     return f"{whole // 86400}d{whole % 86400 // 3600}h"
+
+
+def to_minute(at: datetime | None) -> str | None:
+    """Return a time in the local time zone, without its seconds, for lists."""
+    return f"{at.astimezone():%Y-%m-%d %H:%M}" if at else None
 
 
 def local(at: datetime | None) -> str | None:

@@ -20,6 +20,8 @@ MACROS: Mapping[str, str] = {
     "@monthly": "0 0 1 * *",
     "@yearly": "0 0 1 1 *",
 }
+_RANGES = {"minute": "0 to 59", "hour": "0 to 23", "day": "1 to 31", "month": "1 to 12"}
+"""What the fields may be that are read by APScheduler."""
 _NAMES = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _LONGEST_SHIFT = timedelta(hours=3)
 """More than clocks are changed anywhere."""
@@ -80,17 +82,25 @@ def parse_recurrence(line: str, zone: tzinfo) -> Recurrence:
     minute, hour, day, month, weekday = words
     week = _weekdays(weekday)
     days = ((day, "*"), ("*", week)) if day != "*" and weekday != "*" else ((day, week),)
-    try:
-        triggers = tuple(
-            CronTrigger(minute=minute, hour=hour, day=one, month=month, day_of_week=other, timezone="UTC")
-            for one, other in days
-        )
-    except ValueError as error:
-        raise ValueError(f"{line!r}: {error}") from None
+    _check_fields(minute=minute, hour=hour, day=day, month=month)
+    triggers = tuple(
+        CronTrigger(minute=minute, hour=hour, day=one, month=month, day_of_week=other, timezone="UTC")
+        for one, other in days
+    )
     found = Recurrence(triggers, zone)
     if found.next_after(_START) is None:
-        raise ValueError(f"{line!r} never comes")
+        raise ValueError(f"{line!r} never comes: no month it names has that day; change the day or the month")
     return found
+
+
+def _check_fields(**fields: str) -> None:
+    """Raise ValueError for a field that is none, with what it may be."""
+    for name, field in fields.items():
+        try:
+            CronTrigger(**{name: field}, timezone="UTC")
+        except ValueError:
+            said = f"the {name} {field!r} is wrong; write {_RANGES[name]}, or a list or span of them, */2 or *"
+            raise ValueError(said) from None
 
 
 def _weekdays(field: str) -> str:

@@ -220,7 +220,7 @@ def _show_restored(done: Restored, *, json: bool) -> None:
         "backup": f"of {origin}, {text_of(done.header.get('created_at'))}",
         "files": f"{done.files}, {shown(done.size)}",
         "tasks": tasks,
-        "agents and checks lost": str(done.lost_runs),
+        "agents and checks lost": str(done.lost_runs or ""),
     }
     console().print(facts([(name, Text(value)) for name, value in rows.items()]))
     for problem in done.problems:

@@ -86,8 +86,12 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
 def _doctor(found: DoctorBriefView) -> Text:
     at = local(found.checked_at)
     if found.bad:
-        text = f"{found.bad} of {found.bad + found.warn} problems would stop the night: orchestrator doctor ({at})"
+        all_found = found.bad + found.warn
+        counted = "1 problem" if all_found == 1 else f"{found.bad} of {all_found} problems"
+        text = f"{counted} would stop the night: orchestrator doctor ({at})"
         return Text(text, style="bold red")
+    if found.warn == 1:
+        return Text(f"1 problem, which would not stop the night ({at})")
     return Text(f"{found.warn} problems, none of which would stop the night ({at})" if found.warn else f"fine ({at})")
 
 

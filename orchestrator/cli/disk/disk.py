@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli.context import Json, context_of
-from orchestrator.cli.output import console, duration, facts, line, note, print_json, table
+from orchestrator.cli.output import console, facts, line, note, print_json, table
 from orchestrator.clock import now
 from orchestrator.core.retention.words import size_in_words
+from orchestrator.core.schedule.run_windows import span_to
 from orchestrator.server.schemas.base import to_view
 from orchestrator.server.schemas.oversight.disk import DiskView, KindUsageView, TaskUsageView
 
@@ -49,7 +50,10 @@ def _summary(found: DiskView) -> Iterator[tuple[str, str]]:
     )
     if found.uncompressed:
         yield "transcripts", f"{size_in_words(found.uncompressed)} are not compressed yet"
-    yield "by itself", "housekeeping removes what is due" if found.automatic else "no: retention.automatic is false"
+    yield (
+        "automatic",
+        "on: housekeeping removes what is due" if found.automatic else "off: retention.automatic is false",
+    )
 
 
 def _floor(found: DiskView) -> str:
@@ -58,7 +62,7 @@ def _floor(found: DiskView) -> str:
 
 def _kind(one: KindUsageView) -> tuple[str, ...]:
     due = f"{size_in_words(one.due_size)} in {one.due_items:,}" if one.due_items else "-"
-    following = f"in {duration((one.next_at - now()).total_seconds())}" if one.next_at else "-"
+    following = span_to(one.next_at, now()) if one.next_at else "-"
     return one.kind.value, size_in_words(one.size), f"{one.items:,}", _limits(one), due, following
 
 
@@ -68,7 +72,7 @@ def _limits(one: KindUsageView) -> str:
         f"the newest {one.keep_count:,}" if one.keep_count is not None else "",
         f"the newest {size_in_words(one.keep_bytes)}" if one.keep_bytes is not None else "",
     )
-    return ", ".join(part for part in found if part) or "good"
+    return ", ".join(part for part in found if part) or "forever"
 
 
 def _task(one: TaskUsageView) -> tuple[str, ...]:

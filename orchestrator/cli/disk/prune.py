@@ -39,8 +39,8 @@ def prune(  # noqa: PLR0913, PLR0917 - one parameter for each option
 ) -> None:
     """Remove files of ended tasks. What exists nowhere else stays, and is named with the reason.
 
-    Without --older-than the settings under [retention] decide. Refused texts and whole tasks go only if their kind is
-    named, or their own settings say so.
+    Without --older-than the section `retention` of the settings decides. Refused texts and whole tasks go only if their
+    kind is named, or their own settings say so.
     """
     wanted: dict[str, Document] = {
         "before": stamp(older_than) if older_than else None,

@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from orchestrator.cli.context import Json, context_of
-from orchestrator.cli.output import ago, console, facts, local, plain, print_json, table
+from orchestrator.cli.output import ago, console, facts, plain, print_json, table, to_minute
 from orchestrator.daemon.intake.records import IntakeKind
 from orchestrator.server.schemas.intake.intake import IntakeFilter, IntakeRecordView, IntakeView
 
@@ -29,7 +29,7 @@ def intake(
     screen.print(facts(_sources(found)))
     if found.records:
         screen.print()
-        screen.print(table(("WHEN", "SOURCE", "WHAT", "NAME", "TASK OR REASON"), list(map(_line, found.records))))
+        screen.print(table(("WHEN", "SOURCE", "CAME TO", "NAME", "TASK OR REASON"), list(map(_line, found.records))))
 
 
 def _sources(found: IntakeView) -> list[tuple[str, Text | str | None]]:
@@ -52,4 +52,4 @@ def _sources(found: IntakeView) -> list[tuple[str, Text | str | None]]:
 def _line(one: IntakeRecordView) -> tuple[Text | str, ...]:
     what = Text(one.kind.value, style=COLOURS.get(one.kind, ""))
     why = " ".join(filter(None, (one.task, plain(one.reason))))
-    return local(one.at) or "", one.source, what, plain(one.name), why
+    return to_minute(one.at) or "", one.source, what, plain(one.name), why

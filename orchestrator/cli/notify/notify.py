@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from orchestrator.cli.context import Json, context_of
-from orchestrator.cli.output import ago, console, local, note, plain, print_json, table
+from orchestrator.cli.output import ago, console, local, note, plain, print_json, table, to_minute
 from orchestrator.core.notices.delivery import DeliveryStatus
 from orchestrator.server.client import Client
 from orchestrator.server.schemas.base import to_view
@@ -94,9 +94,17 @@ def _print_notices(found: NotificationList) -> None:
 
 
 def _row(notice: NoticeView, delivery: DeliveryView | None) -> tuple[Text | str, ...]:
-    head = local(notice.at) or "", notice.kind
-    subject = plain(notice.subject.removeprefix("[orchestrator] "))
-    return (*head, delivery.channel, _status(delivery), subject) if delivery else (*head, "none", "", subject)
+    head = to_minute(notice.at) or "", notice.kind
+    subject = notice.subject.removeprefix("[orchestrator] ")
+    if delivery is None:
+        return (*head, "none", "", subject)
+    name, style = SAID[delivery.status]
+    if delivery.held_until is not None:
+        name, subject = "held", f"{subject}; until {local(delivery.held_until)}"
+    tries = f"{delivery.attempts} tries" if delivery.attempts > 1 else ""
+    reason = delivery.reason if delivery.status is not DeliveryStatus.IN_DIGEST else ""
+    more = ": ".join(filter(None, (tries, reason)))
+    return (*head, delivery.channel, Text(name, style=style), f"{subject}; {more}" if more else subject)
 
 
 def _status(one: DeliveryView) -> Text:

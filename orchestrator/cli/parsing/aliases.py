@@ -9,6 +9,12 @@ from collections.abc import Container, Sequence
 from orchestrator.cli.parsing.errors import UsageError
 
 ALIASES: dict[str, tuple[str, ...]] = {
+    "schedules": ("schedule", "list"),
+    "cron": ("schedule", "list"),
+    "channels": ("notify", "list"),
+    "notices": ("notify", "log"),
+    "inbox": ("intake",),
+    "windows": ("limits",),
     "list": ("tasks",),
     "ls": ("tasks",),
     "ps": ("tasks",),

@@ -23,14 +23,14 @@ from orchestrator.cli.commands.submit import (
     ticket_text,
 )
 from orchestrator.cli.context import Json, context_of, parse_options
-from orchestrator.cli.output import console, facts, local, note, plain, print_json, table
+from orchestrator.cli.output import console, facts, local, note, plain, print_json, table, to_minute
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
 from orchestrator.core.schedule.run_windows import span_to
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.server.access.schedules import ScheduleClient
 from orchestrator.server.schemas.intake.schedules import ScheduleBody, ScheduledRunView, ScheduleView
 
-HEADINGS = ("NAME", "WHEN", "ZONE", "NEXT", "LAST", "RESULT", "TITLE")
+HEADINGS = ("NAME", "WHEN", "ZONE", "NEXT", "IN", "LAST", "RESULT", "TITLE")
 RUN_HEADINGS = ("DUE", "RESULT", "TASK", "WHY")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.", show_default=False)]
@@ -183,8 +183,10 @@ def _say(found: BaseModel, *, json: bool, said: str) -> None:
 def _row(one: ScheduleView) -> tuple[Text | str, ...]:
     last = next(iter(one.runs), None)
     result = _result(last) if last else ""
-    when = (local(last.due) or "") if last else "never"
-    return plain(one.name), one.line, one.zone, _next(one), when, result, plain(one.title or one.text.splitlines()[0])
+    when = (to_minute(last.due) or "") if last else "never"
+    following, _, span = _next(one).partition(", ")
+    title = plain(one.title or one.text.splitlines()[0])
+    return plain(one.name), one.line, one.zone, following, span, when, result, title
 
 
 def _next(one: ScheduleView) -> str:

@@ -6,10 +6,15 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def age_in_words(age: timedelta) -> str:
-    """Return an age in days or hours."""
-    days = age / timedelta(days=1)
-    amount, unit = (days, "day") if days >= 1 or not days else (days * 24, "hour")
-    return f"{amount:g} {unit}{'' if amount == 1 else 's'}"
+    """Return an age in days, hours or minutes; less than a minute is a moment."""
+    minutes = age / timedelta(minutes=1)
+    if 0 < minutes < 1:
+        return "a moment"
+    amount, unit = (minutes, "minute") if 0 < minutes < 60 else (minutes / 60, "hour")
+    if minutes >= 24 * 60 or not minutes:
+        amount, unit = minutes / (24 * 60), "day"
+    shown = f"{amount:.1f}".removesuffix(".0")
+    return f"{shown} {unit}{'' if shown == '1' else 's'}"
 
 
 def size_in_words(size: int) -> str:

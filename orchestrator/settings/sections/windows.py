@@ -30,7 +30,9 @@ def zone_of(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name or get_localzone_name() or "UTC")
     except (ZoneInfoNotFoundError, OSError, ValueError):
-        raise ValueError(f"{name!r} is not a time zone; {nearest(name, available_timezones())}") from None
+        hint = nearest(name, available_timezones()).partition("known: ")
+        said = hint[0] or "write a name such as Europe/Berlin, America/New_York or UTC"
+        raise ValueError(f"{name!r:.60} is not a time zone; {said}") from None
 
 
 def days_of(words: tuple[str, ...]) -> frozenset[int]:

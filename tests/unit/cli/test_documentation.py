@@ -14,6 +14,7 @@ import typer
 from pydantic import BaseModel
 from rich.console import Console
 from rich.markdown import Markdown
+from rich.text import Text
 from typer.core import TyperGroup
 
 from orchestrator.cli.app import build_app
@@ -213,3 +214,24 @@ def test_the_sample_of_a_ticket_is_one() -> None:
     assert read_front_matter(text, "the ticket") is not None
     ticket = from_text(text)
     assert (ticket.key, ticket.type, ticket.priority) == ("ABC-123", "bugfix", "high")
+
+
+def test_no_help_of_a_command_or_option_loses_words_in_brackets() -> None:
+    texts = [text for command in _commands(program()) for text in (command.help, *_option_helps(command)) if text]
+    assert len(texts) > 100
+    lost = [text for text in texts for word in re.findall(r"(?<!\\)\[[^\]]+\]", text) if word not in _rendered(text)]
+    assert not lost
+
+
+def _commands(group: Any) -> Iterator[Any]:
+    yield group
+    for one in getattr(group, "commands", {}).values():
+        yield from _commands(one)
+
+
+def _option_helps(command: Any) -> Iterator[str]:
+    yield from (getattr(one, "help", None) or "" for one in command.params)
+
+
+def _rendered(text: str) -> str:
+    return Text.from_markup(text).plain

@@ -72,6 +72,21 @@ def test_what_is_no_line_or_never_comes_is_refused(line: str) -> None:
         parse_recurrence(line, BERLIN)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("61 * * * *", "the minute '61' is wrong; write 0 to 59"),
+        ("0 24 * * *", "the hour '24' is wrong"),
+        ("0 2 32 * *", "the day '32' is wrong"),
+        ("0 2 1 13 *", "the month '13' is wrong"),
+        ("0 2 30 2 *", "never comes.*change the day or the month"),
+    ],
+)
+def test_the_field_that_is_wrong_is_named_with_what_it_may_be(line: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        parse_recurrence(line, BERLIN)
+
+
 LINES = st.builds(
     "{} {} * * {}".format,
     st.sampled_from(["0", "30", "*/20", "7,52"]),

@@ -140,3 +140,14 @@ def test_sizes_are_told_in_the_largest_unit() -> None:
     sizes = [0, 1023, 1024, 1536, 300 * 1024, 5 * 2**30]
     said = ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 KiB", "300 KiB", "5.0 GiB"]
     assert list(map(size_in_words, sizes)) == said
+
+
+def test_a_very_short_age_is_said_in_words_and_not_as_a_tiny_fraction_of_an_hour() -> None:
+    seconds = (0.149, 90 * 60, 1800, 86400.4, 45)
+    assert [age_in_words(timedelta(seconds=one)) for one in seconds] == [
+        "a moment",
+        "1.5 hours",
+        "30 minutes",
+        "1 day",
+        "a moment",
+    ]
