@@ -209,6 +209,7 @@ class Courier:
         await self.watch.worked(sent.channel, now)
 
     async def _failed(self, entry: Entry, delivery: Delivery, error: NotDelivered) -> float | None:
+        """Note a failure; that of a test is told to whoever tests, and counts for nothing else."""
         now, reason, tries = self.announcer.clock(), self.redact(str(error)), delivery.attempts + 1
         age, expire_after = (now - entry.at).total_seconds(), self.rules.expire_after
         failed = replace(delivery, attempts=tries, at=now, reason=reason)
@@ -219,8 +220,11 @@ class Courier:
                 failed, status=DeliveryStatus.FAILED, reason=f"not taken within {expire_after / 3600:g} h: {reason}"
             )
         await self._record(entry, failed)
-        failures = await self.watch.failed(delivery.channel, now, reason)
-        if not error.again:
+        if entry.kind == MachineNoticeKind.TEST:
+            failures = self.watch.book.of(delivery.channel).failures
+        else:
+            failures = await self.watch.failed(delivery.channel, now, reason)
+        if not error.again or not failures:
             return None
         pause = min(self.pause() * 2.0 ** min(failures - 1, 30), self.patience.longest_pause)
         return max(pause * self._random.uniform(0.8, 1.2), error.wait)
