@@ -32,6 +32,11 @@ def secret_files() -> tuple[dict[str, str], list[Problem]]:
     return found, problems
 
 
+def secret_file(name: str) -> Path:
+    """Return the file beside the user's settings that holds the secret for a variable."""
+    return config_folders()[-1] / "credentials" / name
+
+
 def credentials_folder() -> Path | None:
     """Return where systemd puts what a unit's LoadCredential= names, if anywhere."""
     given = os.environ.get("CREDENTIALS_DIRECTORY")

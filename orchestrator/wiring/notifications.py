@@ -40,5 +40,10 @@ def notification_loops(base: Base, service: Service) -> dict[str, Loop]:
 
 
 def _channels(base: Base) -> dict[str, Channel]:
-    """Return the channels in force, with the secrets as they are now."""
-    return build_channels(base.settings.now, environment(), Variables(values=environment_with_secrets()), clock.now)
+    """Return the channels in force."""
+    return build_channels(base.settings.now, environment(), _variables, clock.now)
+
+
+def _variables() -> Variables:
+    """Return the variables with the secrets as they are now. Blocks."""
+    return Variables(values=environment_with_secrets())

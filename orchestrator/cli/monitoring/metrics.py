@@ -5,8 +5,11 @@ from importlib.resources import files
 import typer
 
 from orchestrator.cli.context import context_of
+from orchestrator.cli.output import note
 
 FOLDER = "monitoring"
+PLACEHOLDER = "127.0.0.1:8700"
+"""The address that the file for Prometheus names."""
 
 metrics = typer.Typer(no_args_is_help=True, help="Show what the daemon measures, and print files for Prometheus.")
 
@@ -20,9 +23,12 @@ def show(context: typer.Context) -> None:
 
 
 @metrics.command(epilog="Example: [bold]orchestrator metrics config[/bold]")
-def config() -> None:
+def config(context: typer.Context) -> None:
     """Print what Prometheus needs to scrape the daemon, for prometheus.yml."""
-    _print("prometheus.yaml")
+    address = context_of(context).settings().listen
+    typer.echo(_text("prometheus.yaml").replace(PLACEHOLDER, address or PLACEHOLDER), nl=False)
+    if not address:
+        note(f'the daemon does not listen on TCP; set listen = "{PLACEHOLDER}" in orchestrator.toml and restart it')
 
 
 @metrics.command(epilog="Example: [bold]orchestrator metrics rules | less[/bold]")
@@ -38,4 +44,8 @@ def dashboard() -> None:
 
 
 def _print(name: str) -> None:
-    typer.echo((files("orchestrator") / FOLDER / name).read_text("utf-8"), nl=False)
+    typer.echo(_text(name), nl=False)
+
+
+def _text(name: str) -> str:
+    return (files("orchestrator") / FOLDER / name).read_text("utf-8")

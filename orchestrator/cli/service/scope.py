@@ -119,9 +119,14 @@ def chosen_scope(*, user: bool, system: bool) -> Scope:
     return own if not installed or own in installed else installed[0]
 
 
+def has_service_manager() -> bool:
+    """Return whether systemd runs this machine."""
+    return BOOTED.is_dir()
+
+
 def require_service_manager(scope: Scope, *, to_change: bool) -> None:
     """Raise ServiceRefused where systemd does not run this machine, or where this user may not change the service."""
-    if not BOOTED.is_dir():
+    if not has_service_manager():
         raise ServiceRefused(
             "systemd does not run this machine, so there are no services; start the daemon with `orchestrator serve`"
         )

@@ -19,6 +19,7 @@ from orchestrator.cli.service.scope import (
     Scope,
     ServiceRefused,
     chosen_scope,
+    has_service_manager,
     places_of,
     require_readable_program,
     require_service_manager,
@@ -69,8 +70,13 @@ def install(
     user: User = False, system: System = False, yes: Yes = False, dry_run: DryRun = False, json: Json = False
 ) -> None:
     """Install the daemon as a service and start it, or bring its files up to date. Shows first what it will do."""
-    places = _places(user=user, system=system, to_change=not dry_run)
-    require_readable_program(places)
+    places = _planned_places(user=user, system=system, dry_run=dry_run)
+    try:
+        require_readable_program(places)
+    except ServiceRefused as error:
+        if not dry_run:
+            raise
+        note(f"this would be refused: {error}")
     steps = installation(places, read_record(places.record), lingers=lingers(places.account))
     if _carry_out(places, steps, yes=yes, dry_run=dry_run, json=json) and not json:
         prefix = f"sudo -iu {places.account} " if places.scope is Scope.SYSTEM else ""
@@ -89,7 +95,7 @@ def uninstall(  # noqa: PLR0913, PLR0917 - one for each option
     json: Json = False,
 ) -> None:
     """Stop the service and remove what `install` wrote; files that were changed since, and all data, are kept."""
-    places = _places(user=user, system=system, to_change=not dry_run)
+    places = _planned_places(user=user, system=system, dry_run=dry_run)
     steps = removal(places, read_record(places.record), delete_data=delete_data)
     if not any(step.changes for step in steps):
         raise ServiceRefused(f"nothing of `orchestrator service install --{places.scope}` is here")
@@ -139,7 +145,7 @@ def upgrade(  # noqa: PLR0913, PLR0917 - one for each option
     json: Json = False,
 ) -> int:
     """Install a new version, restart the service, and let the new version check the machine."""
-    places = _places(user=user, system=system, to_change=not dry_run)
+    places = _planned_places(user=user, system=system, dry_run=dry_run)
     steps = upgrade_steps(places, source_of(source), backup, drain=drain)
     require_pip(places)
     back = tuple(way_back(places))
@@ -155,6 +161,14 @@ def _places(*, user: bool, system: bool, to_change: bool) -> Places:
     places = places_of(chosen_scope(user=user, system=system))
     require_service_manager(places.scope, to_change=to_change)
     return places
+
+
+def _planned_places(*, user: bool, system: bool, dry_run: bool) -> Places:
+    """Return the places of a plan, which can be shown without systemd too. Raises ServiceRefused."""
+    if dry_run and not has_service_manager():
+        note("systemd does not run here, so this plan can only be shown; start the daemon with `orchestrator serve`")
+        return places_of(chosen_scope(user=user, system=system))
+    return _places(user=user, system=system, to_change=not dry_run)
 
 
 def _carry_out(places: Places, steps: Sequence[Step], *, yes: bool, dry_run: bool, json: bool) -> bool:

@@ -9,6 +9,7 @@ from orchestrator.daemon.inspection.doctor_checks import DoctorFinding, Environm
 from orchestrator.integrations.notices.health import HealthBook
 from orchestrator.integrations.notices.outbox import FOLDER as NOTIFICATIONS
 from orchestrator.integrations.notices.service import INSTALL as INSTALL_APPRISE
+from orchestrator.settings.environment import secret_file
 from orchestrator.settings.sections.notify import COMMAND
 from orchestrator.settings.settings import Settings
 
@@ -32,7 +33,7 @@ def check_channels(settings: Settings, variables: Environment) -> Iterator[Docto
     for name, channel in settings.notify.channels.items():
         if missing := [variable for variable in channel.variables() if not variables.get(variable)]:
             text = f"{name} needs the variable {missing[0]}, which is not set"
-            yield DoctorFinding(name="channel", level=Level.WARN, text=text, mend="orchestrator help notifications")
+            yield DoctorFinding(name="channel", level=Level.WARN, text=text, mend=_put_into(missing[0]))
         elif channel.type == "apprise" and find_spec("apprise") is None:
             text = f"{name} needs Apprise, which is not installed"
             yield DoctorFinding(name="channel", level=Level.WARN, text=text, mend=INSTALL_APPRISE)
@@ -40,6 +41,10 @@ def check_channels(settings: Settings, variables: Environment) -> Iterator[Docto
         if (health := book.of(name)).is_dead:
             text, mend = f"{name} does not work {health.summary}", f"orchestrator notify test {name}"
             yield DoctorFinding(name="channel", level=Level.WARN, text=text, mend=mend)
+
+
+def _put_into(variable: str) -> str:
+    return f"write its value to {secret_file(variable)}, readable by you alone; it is then used at once"
 
 
 def check_traces(settings: Settings) -> Iterator[DoctorFinding]:

@@ -28,6 +28,7 @@ from orchestrator.daemon.intake.folder import InboxRefused, require_safe
 from orchestrator.daemon.isolation import usable_program
 from orchestrator.formats.files import owned_by_another
 from orchestrator.formats.units import size
+from orchestrator.settings.environment import secret_file
 from orchestrator.settings.settings import Settings
 from orchestrator.workspaces.git import Git
 
@@ -73,7 +74,7 @@ def intake(settings: Settings, variables: Environment) -> Iterator[DoctorFinding
     for name, hook in settings.hooks.items():
         if not variables.get(hook.secret_env):
             text = f"the secret of the webhook {name} is missing: {hook.secret_env} is not set, so all are refused"
-            mend = f"put it into ~/.config/orchestrator/credentials/{hook.secret_env}"
+            mend = f"write it to {secret_file(hook.secret_env)}, readable by you alone"
             yield DoctorFinding(name="hooks", level=Level.BAD, text=text, mend=mend)
 
 

@@ -216,6 +216,7 @@ class Courier:
         await self.watch.worked(sent.channel, now)
 
     async def _failed(self, entry: Entry, delivery: Delivery, error: NotDelivered) -> float | None:
+        """Note a failure; that of a test is told to whoever tests, and counts for nothing else."""
         now, reason, tries = self.announcer.clock(), self.redact(str(error)), delivery.attempts + 1
         age, expire_after = (now - entry.at).total_seconds(), self.rules.expire_after
         failed = replace(delivery, attempts=tries, at=now, reason=reason)
@@ -226,8 +227,11 @@ class Courier:
                 failed, status=DeliveryStatus.FAILED, reason=f"not taken within {expire_after / 3600:g} h: {reason}"
             )
         await self._record(entry, failed)
-        failures = await self.watch.failed(delivery.channel, now, reason)
-        if not error.again:
+        if entry.kind == MachineNoticeKind.TEST:
+            failures = self.watch.book.of(delivery.channel).failures
+        else:
+            failures = await self.watch.failed(delivery.channel, now, reason)
+        if not error.again or not failures:
             return None
         return max(self._longer_pause(failures), error.wait)
 

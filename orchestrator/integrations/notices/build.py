@@ -13,15 +13,15 @@ from orchestrator.settings.settings import Settings
 
 
 def build_channels(
-    settings: Settings, base_env: Mapping[str, str], variables: Variables, clock: Callable[[], datetime]
+    settings: Settings, base_env: Mapping[str, str], variables: Callable[[], Variables], clock: Callable[[], datetime]
 ) -> dict[str, Channel]:
-    """Return the channels by their names, `notify_command` first if it is set."""
+    """Return the channels by their names, `notify_command` first if it is set; `variables` may block."""
     command = settings.people.notify_command
     found: dict[str, Channel] = {NAME: CommandChannel(command=command, base_env=base_env)} if command else {}
     return found | {name: _built(one, variables, clock) for name, one in settings.notify.channels.items()}
 
 
-def _built(one: ChannelSettings, variables: Variables, clock: Callable[[], datetime]) -> Channel:
+def _built(one: ChannelSettings, variables: Callable[[], Variables], clock: Callable[[], datetime]) -> Channel:
     match one.type:
         case "apprise":
             return ServiceChannel(url=one.url, variables=variables)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from orchestrator.integrations.notices.entries import Entry
+from orchestrator.settings.environment import secret_file
 from orchestrator.settings.sections.notify import REFERENCE
 
 MASK = "••••"
@@ -19,7 +20,10 @@ class NotDelivered(Exception):
 
 
 class Channel(Protocol):
-    """A way to tell people. Two that are equal send in the same way, so that one need not be started anew."""
+    """A way to tell people. Two that are equal send in the same way, so that one need not be started anew.
+
+    Secrets are read for each notice, so that one that is added or replaced is used at once.
+    """
 
     async def send(self, entry: Entry) -> str:
         """Send a notice and return a remark, mostly empty; the same one may be sent again. Raises NotDelivered."""
@@ -35,8 +39,8 @@ class Variables:
         """Return the value of a variable. Raises NotDelivered if it is not set."""
         if not (value := self.values.get(name, "")):
             raise NotDelivered(
-                f"the variable {name} is not set; set it for the daemon, or write a file of this name "
-                "into the folder `credentials` beside the settings"
+                f"the variable {name} is not set; set it for the daemon, or write its value "
+                f"to {secret_file(name)}, readable by you alone"
             )
         return value
 

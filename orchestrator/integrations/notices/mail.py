@@ -7,6 +7,7 @@ import asyncio
 import smtplib
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.errors import MessageError
@@ -34,11 +35,11 @@ class MailChannel:
     password_env: str
     sender: str
     to: tuple[str, ...]
-    variables: Variables
+    variables: Callable[[], Variables]
 
     async def send(self, entry: Entry) -> str:
         """Send the notice as one mail to all, and return who does not get it. Raises NotDelivered."""
-        password = self.variables.get(self.password_env) if self.user and self.password_env else ""
+        password = await self._password()
         try:
             mail = _mail(entry, self.sender, self.to)
         except (ValueError, MessageError) as error:
@@ -54,6 +55,12 @@ class MailChannel:
             raise NotDelivered(f"{self.host}:{self.port}: {said}", again=not _is_final(error)) from None
         finally:
             talk.end()
+
+    async def _password(self) -> str:
+        if not (self.user and self.password_env):
+            return ""
+        variables = await asyncio.to_thread(self.variables)
+        return variables.get(self.password_env)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -29,15 +29,16 @@ class ServiceChannel:
     """Sends to an address of Apprise, in which each ${NAME} is a variable."""
 
     url: str
-    variables: Variables
+    variables: Callable[[], Variables]
 
     async def send(self, entry: Entry) -> str:
         """Send the notice. Raises NotDelivered."""
         if find_spec("apprise") is None:
             raise NotDelivered(f"Apprise is not installed; {INSTALL}")
-        url, hidden = self.variables.filled(self.url)
+        variables = await asyncio.to_thread(self.variables)
+        url, hidden = variables.filled(self.url)
         given = orjson.dumps({"url": url, "title": entry.subject, "body": entry.text, "format": "text"})
-        answer = await _run(given, self.variables.values, Path(f"/dev/null/apprise/{entry.key}"))
+        answer = await _run(given, variables.values, Path(f"/dev/null/apprise/{entry.key}"))
         if not answer:
             raise NotDelivered(f"Apprise did not end within {LIMIT:g} s, or failed")
         if not answer.get("sent"):

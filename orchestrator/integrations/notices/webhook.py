@@ -40,13 +40,14 @@ class WebhookChannel:
 
     url: str
     secret_env: str
-    variables: Variables
+    variables: Callable[[], Variables]
     clock: Callable[[], datetime]
 
     async def send(self, entry: Entry) -> str:
         """Post the notice as JSON. Raises NotDelivered."""
-        url, hidden = self.variables.filled(self.url)
-        secret = self.variables.get(self.secret_env)
+        variables = await asyncio.to_thread(self.variables)
+        url, hidden = variables.filled(self.url)
+        secret = variables.get(self.secret_env)
         body = orjson.dumps({"type": entry.kind, "timestamp": stamp(entry.at), "data": entry.document})
         if len(body) > LARGEST_BODY:
             raise NotDelivered(f"it has {len(body)} bytes; at most {LARGEST_BODY} are sent", again=False)

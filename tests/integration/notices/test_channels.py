@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 from orchestrator import clock
+from orchestrator.daemon.examination.telling import check_channels
+from orchestrator.integrations.notices.build import build_channels
 from orchestrator.integrations.notices.channel import Channel, NotDelivered, Variables
 from orchestrator.integrations.notices.entries import Delivery, Entry
 from orchestrator.integrations.notices.mail import MailChannel
 from orchestrator.integrations.notices.service import ServiceChannel
 from orchestrator.integrations.notices.webhook import WebhookChannel
+from orchestrator.settings.environment import environment_with_secrets, secret_file
+from orchestrator.settings.settings import Settings
 from tests.fakes.notice_receivers import MailServer, Silence, Webhook, free_port
 from tests.fakes.world import START
 
@@ -40,13 +44,13 @@ def mail_channel(port: int, **changes: object) -> MailChannel:
         password_env="",
         sender="orchestrator@example.org",
         to=("ada@example.org", "bob@example.org"),
-        variables=VARIABLES,
+        variables=lambda: VARIABLES,
     )
     return replace(channel, **changes)  # type: ignore[arg-type]  # any field
 
 
 def webhook(url: str) -> WebhookChannel:
-    return WebhookChannel(url=url, secret_env="HOOK", variables=VARIABLES, clock=clock.now)
+    return WebhookChannel(url=url, secret_env="HOOK", variables=lambda: VARIABLES, clock=clock.now)
 
 
 async def refusal(channel: Channel, entry: Entry = ENTRY) -> NotDelivered:
@@ -94,6 +98,28 @@ async def test_a_password_that_is_not_set_is_named_and_one_that_is_set_is_never_
     assert "hunter2" not in repr(VARIABLES)
 
 
+async def test_a_secret_that_is_written_into_its_file_is_used_for_the_next_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("LATE", raising=False)
+    with Webhook() as server:
+        settings = Settings.model_validate(
+            {"notify": {"channels": {"desk": {"type": "webhook", "url": server.url, "secret_env": "LATE"}}}}
+        )
+        channel = build_channels(settings, {}, lambda: Variables(values=environment_with_secrets()), clock.now)["desk"]
+        file = secret_file("LATE")
+        assert f"write its value to {file}, readable by you alone" in str(await refusal(channel))
+        [found] = check_channels(settings, environment_with_secrets())
+        assert f"write its value to {file}, readable by you alone" in found.mend
+        file.parent.mkdir(parents=True, mode=0o700)
+        file.touch(mode=0o600)
+        file.write_text(SECRET)
+        assert not await channel.send(ENTRY)
+        assert len(server.received) == 1
+    assert not list(check_channels(settings, environment_with_secrets()))
+
+
 async def test_a_subject_with_line_ends_cannot_add_headers() -> None:
     with MailServer() as server:
         reason = await refusal(mail_channel(server.port), replace(ENTRY, subject="x\r\nBcc: eve@example.org"))
@@ -139,7 +165,7 @@ async def test_a_webhook_that_is_away_is_named_without_its_secrets() -> None:
 async def test_apprise_tells_a_service_in_a_program_of_its_own() -> None:
     with Webhook() as server:
         url = f"json://127.0.0.1:{server.port}/${{PATH_PART}}"
-        assert not await ServiceChannel(url=url, variables=VARIABLES).send(ENTRY)
+        assert not await ServiceChannel(url=url, variables=lambda: VARIABLES).send(ENTRY)
         [got] = server.received
     assert got.path == "/very-private"
     assert (got.body["title"], got.body["message"]) == (ENTRY.subject, ENTRY.text.strip())
@@ -148,7 +174,7 @@ async def test_apprise_tells_a_service_in_a_program_of_its_own() -> None:
 
 async def test_a_service_that_fails_is_named_without_its_secrets() -> None:
     url = f"json://127.0.0.1:{free_port()}/${{PATH_PART}}"
-    reason = str(await refusal(ServiceChannel(url=url, variables=VARIABLES)))
+    reason = str(await refusal(ServiceChannel(url=url, variables=lambda: VARIABLES)))
     assert reason.startswith("json:// was not told")
     assert "very-private" not in reason
 

@@ -273,6 +273,21 @@ async def test_a_test_says_what_happened_also_while_a_channel_pauses(tmp_path: P
     assert outcomes["phone"].reason == "no route to host"
 
 
+async def test_tests_that_fail_mark_no_channel_as_dead_and_do_not_stay_in_the_list(tmp_path: Path) -> None:
+    mail, phone = Receiver(), Receiver(broken="no route to host")
+    office = Office(tmp_path, {"mail": mail, "phone": phone})
+    async with office.open():
+        for _ in range(4):
+            [found] = await office.service.test("phone")
+            assert found.entry.deliveries[0].status is DeliveryStatus.FAILED
+            office.now += timedelta(seconds=1)
+        assert not office.service.newest(10, only_open=True)
+        assert not office.service.dead_channels()
+        await office.service.test("mail")
+    assert mail.kinds == ["test"]
+    assert len(office.service.newest(10)) == 5
+
+
 async def test_a_channel_that_is_removed_from_the_settings_gives_up_what_waits_for_it(tmp_path: Path) -> None:
     office = Office(tmp_path, {"mail": Receiver(broken="down"), "phone": Receiver()})
     async with office.open() as courier:

@@ -21,7 +21,7 @@ OF_HISTOGRAMS = re.compile(r"_(bucket|count|sum)$")
 def printed(what: str) -> str:
     done = CliRunner().invoke(build_app(["metrics", what]), ["metrics", what])
     assert done.exit_code == 0, done.output
-    return done.output
+    return done.stdout
 
 
 def expressions() -> list[str]:
@@ -32,9 +32,19 @@ def expressions() -> list[str]:
 
 
 @pytest.mark.parametrize("what", ["config", "rules", "dashboard"])
-def test_what_is_printed_is_the_file_of_the_package(what: str) -> None:
+def test_what_is_printed_is_the_file_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     name = {"config": "prometheus.yaml", "rules": "rules.yaml", "dashboard": "dashboard.json"}[what]
     assert printed(what) == (files("orchestrator") / "monitoring" / name).read_text()
+
+
+def test_the_job_names_the_address_at_which_the_daemon_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "orchestrator/orchestrator.toml"
+    file.parent.mkdir()
+    file.write_text('listen = "127.0.0.1:8791"\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    [job] = yaml.safe_load(printed("config"))["scrape_configs"]
+    assert job["static_configs"] == [{"targets": ["127.0.0.1:8791"]}]
 
 
 def test_every_query_names_metrics_that_are_documented() -> None:
