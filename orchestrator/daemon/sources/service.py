@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -43,13 +44,19 @@ class _Fetch:
 
 @dataclass(slots=True, kw_only=True)
 class SourceService:
-    """The use case of repositories that are named by an address. `login_of` blocks."""
+    """The use case of repositories that are named by an address. `login_of` blocks.
+
+    A fetch may take an hour, longer than the watchdog lets the daemon's worker threads be busy: it has threads here.
+    """
 
     data_dir: Path
     login_of: Callable[[str], Credentials | None]
     clock: Callable[[], datetime]
     _fetches: dict[str, _Fetch] = field(default_factory=dict)
     _free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
+    _threads: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="source")
+    )
 
     async def fetch(self, text: str) -> Source:
         """Return the copy of a repository; it is made, or brought up to date, until `state` says that it is ready.
@@ -77,7 +84,8 @@ class SourceService:
         async with self._free:
             login = await asyncio.to_thread(self.login_of, address)
             try:
-                await asyncio.to_thread(Copy(address=address, folder=path, login=login).bring_up_to_date)
+                copy = Copy(address=address, folder=path, login=login)
+                await asyncio.get_running_loop().run_in_executor(self._threads, copy.bring_up_to_date)
             except (OrchestratorError, OSError) as error:
                 log.info("source_not_fetched", address=address, reason=str(error))
                 raise
