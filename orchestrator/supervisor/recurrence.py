@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 
 from apscheduler.triggers.cron import CronTrigger
 
@@ -29,6 +30,8 @@ _LONGEST_LINE = 200
 _PART = re.compile(r"(\*|[a-z]{3}|[0-7])(?:-([a-z]{3}|[0-7]))?(?:/([1-9]))?", re.ASCII)
 _MOMENT = timedelta(microseconds=1)
 _START = datetime(2026, 1, 1, tzinfo=UTC)
+_END = _START + timedelta(days=366 * 9)
+"""Until when a line has to come: every day of a year, also 29 February, is before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Recurrence:
         return min((time for time in times if time is not None), default=None)
 
 
+@lru_cache(1000)
 def parse_recurrence(line: str, zone: tzinfo) -> Recurrence:
     """Return when a line is due. Raises ValueError if it is none, or never comes."""
     words = MACROS.get(line.strip().lower(), line).lower().split()
@@ -86,11 +90,19 @@ def parse_recurrence(line: str, zone: tzinfo) -> Recurrence:
     triggers = tuple(
         CronTrigger(minute=minute, hour=hour, day=one, month=month, day_of_week=other, timezone="UTC")
         for one, other in days
+        if _comes(minute, hour, one, month, other)
     )
-    found = Recurrence(triggers, zone)
-    if found.next_after(_START) is None:
+    if not triggers:
         raise ValueError(f"{line!r} never comes: no month it names has that day; change the day or the month")
-    return found
+    return Recurrence(triggers, zone)
+
+
+def _comes(minute: str, hour: str, day: str, month: str, weekday: str) -> bool:
+    """Return whether a time comes in some years; without that bound every year until 9999 is looked through."""
+    bounded = CronTrigger(
+        minute=minute, hour=hour, day=day, month=month, day_of_week=weekday, end_date=_END, timezone="UTC"
+    )
+    return bounded.get_next_fire_time(None, _START) is not None
 
 
 def _check_fields(**fields: str) -> None:

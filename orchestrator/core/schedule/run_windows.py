@@ -8,6 +8,7 @@ A task obeys the windows that name it most precisely: its repository and its pip
 may run while one of them is open, and at any time if there is none.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
@@ -24,6 +25,8 @@ opening, unless clocks leave its hours out.
 SOON = timedelta(hours=18)
 """How far off a time may be that is told without its day."""
 _DAY = timedelta(days=1)
+_COPY = re.compile(r"/sources/([^/]+)-[0-9a-f]{12}$")
+"""The daemon's copy of a repository that is given by its address: a name and a hash of the address."""
 
 
 class AtEdge(StrEnum):
@@ -57,8 +60,10 @@ class RunWindow:
 
     def is_meant_for(self, repo: str, pipeline: str) -> bool:
         """Return whether it is meant for the tasks of a pipeline in a repository."""
-        folder = repo.rstrip("/").rpartition("/")[2]
-        here = any(fnmatchcase(repo if "/" in one else folder, one) for one in self.repos)
+        path = repo.rstrip("/")
+        copy = _COPY.search(path)
+        names = (path.rpartition("/")[2], *(copy.groups() if copy else ()))
+        here = any(fnmatchcase(name, one) for one in self.repos for name in ((repo,) if "/" in one else names))
         return (here or not self.repos) and (pipeline in self.pipelines or not self.pipelines)
 
     def opening(self, day: date) -> "Opening | None":

@@ -75,6 +75,8 @@ class ScheduleService:
     clock: Callable[[], datetime]
     tell: Tell
     _known: dict[str, TaskSchedule] | None = None
+    _next: dict[tuple[str, str], tuple[datetime, datetime]] = field(default_factory=dict)
+    """For a line and zone: a moment, and the time that comes next after it."""
     _interrupted: set[str] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -89,7 +91,9 @@ class ScheduleService:
 
     async def listed(self) -> list[TaskSchedule]:
         """Return every schedule, by name."""
-        return sorted((await self._all()).values(), key=lambda one: one.id)
+        found = sorted((await self._all()).values(), key=lambda one: one.id)
+        await asyncio.to_thread(lambda: [self.next_time(one) for one in found])
+        return found
 
     async def find(self, name: str) -> TaskSchedule:
         """Return a schedule. Raises NoSuchSchedule."""
@@ -109,7 +113,16 @@ class ScheduleService:
 
     def next_time(self, schedule: TaskSchedule) -> datetime | None:
         """Return when its next task is due; None while it is paused."""
-        return None if schedule.paused_by else _recurrence(schedule).next_after(max(schedule.handled, self.clock()))
+        if schedule.paused_by:
+            return None
+        at, line = max(schedule.handled, self.clock()), (schedule.line, schedule.zone)
+        since, found = self._next.get(line, (at, at))
+        if not since <= at < found:
+            following = _recurrence(schedule).next_after(at)
+            if following is None:
+                return None
+            self._next[line] = at, (found := following)
+        return found
 
     async def add(self, wanted: NewSchedule, by: str) -> TaskSchedule:
         """Add a schedule whose first task is due at the next time of its line.
@@ -117,7 +130,7 @@ class ScheduleService:
         Raises SubmissionRefused, ScheduleExists, and what such a submission would be refused for now.
         """
         try:
-            parse_recurrence(wanted.line, zone_of(wanted.zone))
+            await asyncio.to_thread(parse_recurrence, wanted.line, zone_of(wanted.zone))
         except ValueError as error:
             raise SubmissionRefused(str(error)) from error
         made, _ = await self.submissions.preview(wanted.work.submission(), ())

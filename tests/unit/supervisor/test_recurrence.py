@@ -5,6 +5,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
+from apscheduler.triggers.cron.fields import DayOfMonthField
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +86,27 @@ def test_what_is_no_line_or_never_comes_is_refused(line: str) -> None:
 def test_the_field_that_is_wrong_is_named_with_what_it_may_be(line: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse_recurrence(line, BERLIN)
+
+
+@pytest.mark.parametrize("line", ["59 23 31 2,4,6,9,11 *", "0 0 30 2 *"])
+def test_a_line_that_never_comes_is_refused_without_looking_through_millennia(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    look = DayOfMonthField.get_next_value
+
+    def counted(self: DayOfMonthField, at: datetime) -> object:
+        asked.append(at.year)
+        return look(self, at)
+
+    monkeypatch.setattr(DayOfMonthField, "get_next_value", counted)
+    with pytest.raises(ValueError, match="never comes"):
+        parse_recurrence(line, ZoneInfo("Asia/Tokyo"))
+    assert max(asked) < 2040
+
+
+def test_of_two_kinds_of_days_only_those_that_come_are_looked_for() -> None:
+    assert len(parse_recurrence("0 0 30 2 1", BERLIN).triggers) == 1
 
 
 LINES = st.builds(

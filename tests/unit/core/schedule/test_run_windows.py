@@ -175,3 +175,11 @@ def test_a_window_is_open_as_long_as_clocks_say_or_as_much_more_or_less_as_they_
 )
 def test_how_far_off_a_time_is_said_in_a_fitting_unit(minutes: float, said: str) -> None:
     assert span_to(MONDAY + timedelta(minutes=minutes), MONDAY) == said
+
+
+def test_a_window_of_a_repository_holds_for_the_daemon_s_copy_of_its_address() -> None:
+    window = replace(NIGHT, repos=("textkit",))
+    assert window.is_meant_for("/home/a/textkit", "full")
+    assert window.is_meant_for("/data/sources/textkit-0123456789ab", "full")
+    assert not window.is_meant_for("/data/sources/other-0123456789ab", "full")
+    assert not window.is_meant_for("/home/a/textkit-0123456789ab", "full")
