@@ -141,6 +141,7 @@ def _look(action: str, file: str, *, json: bool) -> None:
     lines: list[Listed] = []
     with opened_backup(None if file == STANDARD else Path(file), sys.stdin.buffer) as opened:
         if action == "list" and not json:
+            note(f"{'BYTES':>14}  NAME")
             found = list_backup(opened, lambda one: typer.echo(f"{one.size:>14}  {_escaped(one.name)}"))
         elif action == "list":
             found = list_backup(opened, lines.append)

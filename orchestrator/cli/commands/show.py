@@ -1,6 +1,7 @@
 """`show`, `why`, `tasks`: tasks as the daemon has them."""
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -92,8 +93,8 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("head", task.head and task.head[:12]),
         ("part of", task.parent),
         ("after", ", ".join(task.after)),
-        ("not before", local(task.start_at)),
-        ("made by", task.made_by and f"schedule {task.made_by}"),
+        ("starts at", local(task.start_at)),
+        ("made by", _made_by(task)),
         ("submitted", local(task.created_at)),
         ("started", local(task.started_at)),
         ("ended", local(task.completed_at or task.failed_at)),
@@ -108,6 +109,14 @@ def _facts(task: TaskView) -> list[tuple[str, Text | str | None]]:
         ("folder", task.folder),
         ("to read", _to_read(task)),
     ]
+
+
+def _made_by(task: TaskView) -> str | None:
+    """Return which schedule submitted a task, and for which of its times."""
+    name, _, due = (task.made_by or "").partition("@")
+    if not due:
+        return name and f"schedule {name}"
+    return f"schedule {name}, due {local(datetime.fromisoformat(due))}"
 
 
 def _to_read(task: TaskView) -> str:

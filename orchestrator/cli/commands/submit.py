@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -228,6 +228,8 @@ def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait:
             note(f"it waits, because no agent can work: {trouble}")
         if task.paused and not json:
             note("it is paused, because all tasks are paused: orchestrator resume --all")
+        if task.status is TaskStatus.PENDING and not json:
+            _say_when(client, task)
         if wait:
             task = _awaited(client, task, quiet=json)
     if json:
@@ -237,6 +239,18 @@ def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait:
     elif not wait:
         note(f"follow it: orchestrator logs {task.id} -f    look at it: orchestrator show {task.id}")
     return int(wait and task.status is not TaskStatus.COMPLETED)
+
+
+def _say_when(client: Client, task: TaskView) -> None:
+    """Say when a task starts that has a time to wait for, or whose run window is closed."""
+    if task.start_at is not None and task.start_at > datetime.now(UTC):
+        note(
+            f"it starts at {task.start_at.astimezone():%Y-%m-%d %H:%M %Z}; orchestrator resume {task.id} --now: at once"
+        )
+    elif any(not one.is_open for one in client.status().run_windows):
+        for fact in client.why(task.id).facts:
+            if fact.startswith("its run window "):
+                note(f"it waits: {fact}")
 
 
 def ticket_text(text: str | None, file: Path | None) -> str:

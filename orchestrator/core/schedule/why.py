@@ -40,9 +40,8 @@ def explain(task: Task, snapshot: SchedulerSnapshot) -> Why:
         case TaskStatus.PENDING:
             own = blockers(task, snapshot)
             if own:
-                return Why(
-                    facts=own, next=_failed_dependency(task, snapshot) or "it starts by itself when that is over"
-                )
+                following = _failed_dependency(task, snapshot) or _when_over(task, snapshot)
+                return Why(facts=own, next=following)
             following = _when_admitted(task, snapshot, "it starts by itself when a slot is free")
             return Why(facts=_no_place(task, snapshot), next=following)
         case TaskStatus.IN_PROGRESS:
@@ -69,6 +68,13 @@ def explain(task: Task, snapshot: SchedulerSnapshot) -> Why:
             return Why(facts=(f"it is {task.status}",), next="nothing: it has ended")
         case _:
             assert_never(task.status)
+
+
+def _when_over(task: Task, snapshot: SchedulerSnapshot) -> str:
+    start_at = task.schedule.start_at
+    if start_at is None or start_at <= snapshot.now or task.schedule.after:
+        return "it starts by itself when that is over"
+    return _when_open(task, "it starts by itself")
 
 
 def _how_to_resume(task: Task, snapshot: SchedulerSnapshot) -> str:

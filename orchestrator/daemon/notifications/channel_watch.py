@@ -39,8 +39,7 @@ class ChannelWatch:
             log.info("channel_recovered", channel=channel)
             text = f"The channel {channel!r} works again. It had failed since {stamp(before.failing_since)}."
             await self._tell(MachineNoticeKind.CHANNEL_RECOVERED, channel, before, text, before.told)
-        if before.failures or before.worked_at is None:
-            await self._note(channel, before.worked(at))
+        await self._note(channel, before.worked(at))
 
     async def failed(self, channel: str, at: datetime, reason: str) -> int:
         """Note that a channel failed, and return how often in a row it has; tell it elsewhere if it counts as dead."""

@@ -175,7 +175,8 @@ def read_members(file: IO[bytes]) -> Iterator[Member]:
         if len(stream.read(LARGEST_READ)) == LARGEST_READ:  # the end of the archive, and the last frame's checksum
             raise DamagedBackup("the backup has more than its manifest names; it is refused")
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:
-        raise DamagedBackup(f"this is no whole backup: {error}; take another one, or copy it again") from error
+        said = "it is cut off" if str(error) == "empty file" else str(error)
+        raise DamagedBackup(f"this is no whole backup: {said}; take another one, or copy it again") from error
 
 
 def read_header(member: Member) -> tuple[JsonObject, bytes]:

@@ -78,7 +78,11 @@ def test_a_waiting_task_names_the_shortage(capacity: Capacity, fact: str) -> Non
 
 def test_a_task_that_waits_for_its_time_or_another_task_says_so() -> None:
     task = replace(pending(), schedule=Schedule(start_at=START + timedelta(hours=1)))
-    assert said(task) == (("it starts at 2026-11-21 23:00 UTC",), "it starts by itself when that is over")
+    facts, following = said(task)
+    assert facts == ("it starts at 2026-11-21 23:00 UTC",)
+    assert following == f"it starts by itself then; orchestrator resume {task.id} --now lets it run before that"
+    after = replace(pending(), schedule=Schedule(start_at=START + timedelta(hours=1), after=("holder",)))
+    assert said(after)[1] == "it starts by itself when that is over"
 
 
 @pytest.mark.parametrize("status", [TaskStatus.CANCELLED, TaskStatus.FAILED])
