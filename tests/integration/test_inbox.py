@@ -229,7 +229,7 @@ HOSTILE: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "a YAML bomb": ("bomb.md", _text("---\na: &a [x, x]\nb: [*a, *a]\n---\nDo it"), "anchors"),
     "deep YAML": ("deep.md", _text("---\na: " + "[" * 500 + "\n---\nDo it"), "front matter"),
     "an object in YAML": ("tag.md", _text("---\na: !!python/object:os.system x\n---\nDo it"), "tags"),
-    "an unknown option": ("typo.md", _text("---\nbudgt: 3\n---\nDo it"), "unknown option"),
+    "an unknown option": ("typo.md", _text("---\nbudgt: 3\n---\nDo it"), "did you mean 'budget'?"),
     "deep JSON": ("deep.json", _text("[" * 100_000), "not JSON"),
     "a JSON list": ("list.json", _text("[]"), "no object"),
     "JSON without text": ("none.json", _text("{}"), "text"),

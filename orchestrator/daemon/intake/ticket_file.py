@@ -136,7 +136,7 @@ def _read(content: bytes, name: str) -> TicketFile:
     except UnicodeDecodeError as error:
         raise FileRefused(f"it is not UTF-8: byte {error.start}; write it as UTF-8") from error
     except ValidationError as error:
-        raise FileRefused(_problems(error)) from error
+        raise FileRefused(_problems(error, is_json=name.lower().endswith(".json"))) from error
     except (DefinitionError, NoTicket) as error:
         raise FileRefused(str(error)) from error
     return found
@@ -182,9 +182,11 @@ def _repo(named: Path | None, origin: Origin, settings: InboxSettings) -> Path:
     return repo
 
 
-def _problems(error: ValidationError) -> str:
+def _problems(error: ValidationError, *, is_json: bool) -> str:
     found = error.errors(include_url=False, include_input=False)
     known = [name for name in TicketFile.model_fields if name != "text"]
+    if not is_json:
+        known[known.index("usd")] = "budget"
     texts = []
     for one in found[:5]:
         where = escape_text(".".join(map(str, one["loc"])), 60)
