@@ -106,7 +106,7 @@ class _Writer:
             *self._section("Limits met", map(self._incident, report.limits_met)),
             *self._section("Unusual", self._unusual(report)),
             *self._section("The machine now", self._machine(report)),
-            *(self._section("Left out", map(self.words, report.notes)) if report.notes else ()),
+            *self._section("Notes", map(self.words, report.notes)),
         ]
         return "\n\n".join(parts) + "\n"
 
@@ -114,8 +114,10 @@ class _Writer:
         return f"{self.heading * level} {title}" if self.heading else title.upper() if level > 1 else title
 
     def _section(self, title: str, lines: Iterator[str]) -> Iterator[str]:
-        yield self._title(2, title)
-        yield "\n".join(f"- {line}" for line in lines) or "Nothing."
+        """Yield a heading and its lines, or nothing if there are none."""
+        if text := "\n".join(f"- {line}" for line in lines):
+            yield self._title(2, title)
+            yield text
 
     def _summary(self, report: ReportView) -> str:
         words = [f"{report.counts[status]} {word}" for status, word in CAME_TO_BE.items() if status in report.counts]
@@ -178,12 +180,12 @@ class _Writer:
         yield f"{free} of {total} free; agents are frozen below {floor}"
         if machine.freed_items:
             yield f"housekeeping freed {size(machine.freed_bytes)} in {machine.freed_items:,} removals"
-        yield f"{machine.running} tasks at work, {machine.queued} wait for a slot"
+        yield f"{machine.running} tasks at work, {machine.queued} wait to begin"
         for one in machine.limits:
             until = f" until {self._time(one.until)}" if one.until else ""
             yield f"the usage window {self.words(one.window)} is used up{until}"
         for name, why in machine.dead_channels.items():
-            yield f"the channel {self.words(name)} of notices does not work: {self.words(why)}"
+            yield f"the channel {self.words(name)} does not work {self.words(why)}"
         if report.since <= machine.daemon_started_at < report.until:
             yield f"the daemon was started at {self._time(machine.daemon_started_at)}"
 

@@ -73,7 +73,10 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("doctor", _doctor(found.doctor) if found.doctor else None),
         ("data", found.data_dir),
         ("isolation", found.isolation),
-        *((f"channel {name}", Text(f"dead {why}", style="bold red")) for name, why in found.dead_channels.items()),
+        *(
+            (f"channel {name}", Text(f"does not work {why}", style="bold red"))
+            for name, why in found.dead_channels.items()
+        ),
         *((f"part {name}", Text(f"fails: {plain(why)}", style="bold red")) for name, why in found.broken_parts.items()),
         *(("intake waits", plain(one)) for one in found.intake),
         *(

@@ -127,6 +127,6 @@ def _channel(one: ChannelView) -> tuple[Text | str, ...]:
     if one.works:
         works = Text("yes" if one.worked_at else "not used yet", style="green" if one.worked_at else "")
     else:
-        works = Text(f"no, {one.failures} failures", style="bold red")
+        works = Text(f"does not work since {local(one.failing_since)}", style="bold red")
     last = f"{ago(one.worked_at)} ago" if one.worked_at else ""
     return one.name, works, last, str(one.waiting or ""), plain(one.reason)
