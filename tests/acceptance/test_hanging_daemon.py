@@ -15,8 +15,8 @@ from orchestrator.server.connection import ANSWER_WITHIN
 from orchestrator.server.schemas.task_input import TaskFilter
 from tests.acceptance.harness import DaemonHarness
 
-SOON = 8.0
-"""Seconds: five until the error, and what it takes to start a command on a busy machine."""
+SOON = 30.0
+"""Seconds: five until the error, and what it takes to start a command on a very busy machine."""
 
 
 def test_a_command_says_within_seconds_that_the_daemon_is_stopped(tmp_path: Path) -> None:
@@ -29,7 +29,8 @@ def test_a_command_says_within_seconds_that_the_daemon_is_stopped(tmp_path: Path
                 begun = time.monotonic()
                 done = harness.cli(*command)
                 assert time.monotonic() - begun < SOON
-                assert (done.returncode, done.stdout) == (3, ""), done.stderr
+                assert done.returncode == 3, done.stderr
+                assert ("problem:unreachable" in done.stdout) == ("--json" in command)
                 told = " ".join(done.stderr.split())
                 assert f"does not answer: it is stopped; let it go on with: kill -CONT {harness.daemon.pid}" in told
         finally:

@@ -291,6 +291,7 @@ async def test_every_write_knows_a_key_but_webhooks_and_those_whose_answer_is_a_
     for secret in (("post", "/api/tokens"), ("delete", "/api/tokens/{token}"), ("post", "/api/links")):
         assert "idempotency-key" not in writes.pop(secret)
     assert "idempotency-key" not in writes.pop(("post", "/hooks/{kind}/{hook}"))  # known by its signed delivery
+    assert "idempotency-key" not in writes.pop(("post", "/api/sources"))  # asked again, it gives the same copy
     assert [write for write, given in writes.items() if given.count("idempotency-key") != 1] == []
     daemon.store.close()
 

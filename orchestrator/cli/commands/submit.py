@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import TicketType
 from orchestrator.integrations.tickets.text.ticket import readable
 from orchestrator.redaction.rules import LARGEST_TEXT
-from orchestrator.server.client import Client
+from orchestrator.server.client import Client, DaemonUnreachable
 from orchestrator.server.schemas.task_input import ChangeBody, ImportBody, SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
 
@@ -224,12 +225,10 @@ def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait:
         if task.ticket.preflight and task.ticket.preflight.env_unset:
             unset = ", ".join(task.ticket.preflight.env_unset)
             note(f"MCP servers of its agents may not start: {unset} not set; add them to pass_env or env in [agent]")
-        if task.status is not TaskStatus.DRAFT and (trouble := client.status().trouble):
-            note(f"it waits, because no agent can work: {trouble}")
         if task.paused and not json:
             note("it is paused, because all tasks are paused: orchestrator resume --all")
-        if task.status is TaskStatus.PENDING and not json:
-            _say_when(client, task)
+        with suppress(DaemonUnreachable):  # it is submitted, whether or not the daemon can say more
+            _say_why_it_waits(client, task, json=json)
         if wait:
             task = _awaited(client, task, quiet=json)
     if json:
@@ -239,6 +238,13 @@ def _submit(context: typer.Context, send: Callable[[Client], TaskView], *, wait:
     elif not wait:
         note(f"follow it: orchestrator logs {task.id} -f    look at it: orchestrator show {task.id}")
     return int(wait and task.status is not TaskStatus.COMPLETED)
+
+
+def _say_why_it_waits(client: Client, task: TaskView, *, json: bool) -> None:
+    if task.status is not TaskStatus.DRAFT and (trouble := client.status().trouble):
+        note(f"it waits, because no agent can work: {trouble}")
+    if task.status is TaskStatus.PENDING and not json:
+        _say_when(client, task)
 
 
 def _say_when(client: Client, task: TaskView) -> None:
