@@ -8,10 +8,10 @@ A poll lists tickets without their texts; each is fetched by its address when it
   a self-hosted Jira: https://docs.atlassian.com/software/jira/docs/api/REST/9.17.0/#api/2/search, by offsets
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
+from typing import Generic, TypeVar, assert_never
 from urllib.parse import quote
 
 from pydantic import Field, JsonValue, TypeAdapter
@@ -20,6 +20,8 @@ from orchestrator.integrations.errors import NotFound
 from orchestrator.integrations.http import HttpClient, Params
 from orchestrator.integrations.tickets.text.reference import Reference, Site
 from orchestrator.integrations.tickets.text.ticket import Named, Tracker, TrackerRecord, one_name
+
+T = TypeVar("T")
 
 PAGE, MOST_FOUND = 100, 500
 """Tickets on a page, and how many of a query are looked at, the oldest ones."""
@@ -162,17 +164,8 @@ async def _is_closed(http: HttpClient, reference: Reference, *, cloud: bool) -> 
 
 
 async def _poll_github(http: HttpClient, site: Site, search: TicketSearch, etag: str) -> Poll:
-    labels: Params = {"labels": ",".join(search.labels)} if search.labels else {}
-    asked: Params = {"state": "open", "sort": "created", "direction": "asc", "per_page": PAGE, **labels}
-    path, found = f"/repos/{search.project}/issues", list[_Issue]()
-    first = await http.get_changed(_ISSUES, path, {**asked, "page": 1}, etag=etag)
-    if first is None:
-        return Poll(tickets=None, etag=etag)
-    page, now = first
-    while len(page) == PAGE and len(found) + PAGE < MOST_FOUND:
-        found += page
-        page = await http.get(_ISSUES, path, {**asked, "page": len(found) // PAGE + 1})
-    found += page
+    asked: Params = {"state": "open", "sort": "created", "direction": "asc", **_labels(search)}
+    listed = await _open_issues(http, _ISSUES, f"/repos/{search.project}/issues", asked, etag)
     tickets = (
         FoundTicket(
             key=f"{search.project}#{one.number}",
@@ -180,25 +173,16 @@ async def _poll_github(http: HttpClient, site: Site, search: TicketSearch, etag:
             title=one_name(one.title),
             updated=one.updated_at,
         )
-        for one in found
+        for one in listed.issues or ()
         if not one.pull_request
     )
-    # the ETag is that of the first page, so it says nothing of a list that has more
-    return Poll(tickets=tuple(tickets), etag=now if len(found) < PAGE else "", whole=len(page) < PAGE)
+    return listed.poll(tickets)
 
 
 async def _poll_gitlab(http: HttpClient, site: Site, search: TicketSearch, etag: str) -> Poll:
-    labels: Params = {"labels": ",".join(search.labels)} if search.labels else {}
-    asked: Params = {"state": "opened", "order_by": "created_at", "sort": "asc", "per_page": PAGE, **labels}
-    path, found = f"/api/v4/projects/{quote(search.project, safe='')}/issues", list[_GitLabIssue]()
-    first = await http.get_changed(_GITLAB_ISSUES, path, {**asked, "page": 1}, etag=etag)
-    if first is None:
-        return Poll(tickets=None, etag=etag)
-    page, now = first
-    while len(page) == PAGE and len(found) + PAGE < MOST_FOUND:
-        found += page
-        page = await http.get(_GITLAB_ISSUES, path, {**asked, "page": len(found) // PAGE + 1})
-    found += page
+    asked: Params = {"state": "opened", "order_by": "created_at", "sort": "asc", **_labels(search)}
+    path = f"/api/v4/projects/{quote(search.project, safe='')}/issues"
+    listed = await _open_issues(http, _GITLAB_ISSUES, path, asked, etag)
     tickets = (
         FoundTicket(
             key=f"{search.project}#{one.iid}",
@@ -206,9 +190,40 @@ async def _poll_gitlab(http: HttpClient, site: Site, search: TicketSearch, etag:
             title=one_name(one.title),
             updated=one.updated_at,
         )
-        for one in found
+        for one in listed.issues or ()
     )
-    return Poll(tickets=tuple(tickets), etag=now if len(found) < PAGE else "", whole=len(page) < PAGE)
+    return listed.poll(tickets)
+
+
+def _labels(search: TicketSearch) -> Params:
+    return {"labels": ",".join(search.labels)} if search.labels else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed(Generic[T]):
+    """The open issues of a project, the ETag of the list and whether it is whole; None if it has not changed."""
+
+    issues: list[T] | None
+    etag: str
+    whole: bool = True
+
+    def poll(self, tickets: Iterable[FoundTicket]) -> Poll:
+        """Return what was found, of which these are tickets."""
+        return Poll(tickets=None if self.issues is None else tuple(tickets), etag=self.etag, whole=self.whole)
+
+
+async def _open_issues(http: HttpClient, kind: TypeAdapter[list[T]], path: str, asked: Params, etag: str) -> _Listed[T]:
+    """Return the open issues, page by page. The ETag is that of the first page, so a list that has more gets none."""
+    found: list[T] = []
+    first = await http.get_changed(kind, path, {**asked, "per_page": PAGE, "page": 1}, etag=etag)
+    if first is None:
+        return _Listed(None, etag)
+    page, now = first
+    while len(page) == PAGE and len(found) + PAGE < MOST_FOUND:
+        found += page
+        page = await http.get(kind, path, {**asked, "per_page": PAGE, "page": len(found) // PAGE + 1})
+    found += page
+    return _Listed(found, now if len(found) < PAGE else "", whole=len(page) < PAGE)
 
 
 async def _poll_jira(http: HttpClient, site: Site, search: TicketSearch, *, cloud: bool) -> Poll:
