@@ -34,6 +34,7 @@ from orchestrator.integrations.errors import (
     Unreachable,
 )
 from orchestrator.integrations.refusals import first_problem, message_in, wanted_pause
+from orchestrator.integrations.tls import tls_context
 from orchestrator.redaction.display import escape_text
 
 T = TypeVar("T")
@@ -104,6 +105,7 @@ class HttpClient:
             },
             timeout=httpx.Timeout(min(SILENCE, patience.request), connect=min(CONNECT_TIMEOUT, patience.request)),
             follow_redirects=False,
+            verify=tls_context(),
         )
 
     async def __aenter__(self) -> Self:

@@ -26,6 +26,7 @@ from orchestrator.formats.codec import Json
 from orchestrator.formats.fields import text_of
 from orchestrator.formats.files import make_private, parsed, write_atomically
 from orchestrator.integrations.callbacks.destinations import Destination
+from orchestrator.integrations.tls import tls_context
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.task_files import TaskFiles
 
@@ -246,6 +247,7 @@ class Outbox:
             timeout=httpx.Timeout(patience.request, connect=patience.connect),
             follow_redirects=False,
             headers={"User-Agent": f"orchestrator/{__version__}", "Accept-Encoding": "identity"},
+            verify=tls_context(),
         )
 
     def _note(self, task_id: str) -> None:

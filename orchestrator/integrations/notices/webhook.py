@@ -25,6 +25,7 @@ from orchestrator.formats.codec import stamp
 from orchestrator.integrations.notices.channel import NotDelivered, Variables, masked
 from orchestrator.integrations.notices.entries import Entry
 from orchestrator.integrations.refusals import wanted_pause
+from orchestrator.integrations.tls import tls_context
 from orchestrator.redaction.display import escape_text
 
 LARGEST_BODY = 256 * 1024
@@ -87,10 +88,10 @@ def signature(secret: str, key: str, sent_at: int, body: bytes) -> str:
 
 async def _post(url: str, headers: dict[str, str], body: bytes) -> httpx.Response:
     """Return the answer, whose body is not read."""
-    timeout = httpx.Timeout(REQUEST, connect=CONNECT)
+    timeout, trust = httpx.Timeout(REQUEST, connect=CONNECT), await asyncio.to_thread(tls_context)
     async with (
         asyncio.timeout(REQUEST),
-        httpx.AsyncClient(timeout=timeout, follow_redirects=False) as client,
+        httpx.AsyncClient(timeout=timeout, follow_redirects=False, verify=trust) as client,
         client.stream("POST", url, headers=headers, content=body) as response,
     ):
         return response
