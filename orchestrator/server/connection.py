@@ -31,6 +31,8 @@ FRESH = 1.0
 STOPPED = frozenset("tT")
 
 _CREDENTIALS = struct.Struct("3i")
+KEPT_OPEN = 2.0
+"""Seconds that a connection is used again: the daemon closes one after five, and a request just then would be lost."""
 
 
 class DaemonUnreachable(OrchestratorError):
@@ -53,7 +55,8 @@ class Connection:
 
     def __init__(self, path: Path, token: str, within: float | None = None) -> None:
         self._path, self._answered_at, self._within = path, 0.0, within
-        transport = httpx.HTTPTransport(uds=str(path))
+        limits = httpx.Limits(keepalive_expiry=KEPT_OPEN)
+        transport = httpx.HTTPTransport(uds=str(path), limits=limits)
         self.http = httpx.Client(transport=transport, base_url="http://orchestrator", timeout=READ_TIMEOUT)
         self.http.headers[VERSION] = __version__
         if token:

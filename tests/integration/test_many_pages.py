@@ -71,10 +71,16 @@ async def test_whoever_asks_for_one_page_too_many_is_told_so(
 
 def test_pages_that_wait_do_not_keep_a_program_from_stopping() -> None:
     made: list[int] = []
-    done = threading.Event()
+    held, done = threading.Semaphore(0), threading.Event()
+
+    def hold() -> bool:
+        held.release()
+        return done.wait(60)
 
     async def stopped() -> None:
-        first = [asyncio.create_task(aside(done.wait, 60)) for _ in range(MOST_AT_ONCE)]
+        first = [asyncio.create_task(aside(hold)) for _ in range(MOST_AT_ONCE)]
+        for _ in first:
+            await asyncio.to_thread(held.acquire)
         others = [asyncio.create_task(aside(made.append, number)) for number in range(5)]
         await asyncio.sleep(0)
         for page in (*first, *others):
