@@ -101,7 +101,8 @@ class Watch:
         """Compare the files again and again until the folders change, which is when watching is tried again."""
         while not self._changed.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), POLL_SECONDS)
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._changed.wait()
             found = await asyncio.to_thread(_versions_in, folders)
             if not self._changed.is_set():
                 self._report(found)

@@ -149,7 +149,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):
             process.send_signal(number)
         with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), LONGEST_END)
+            async with asyncio.timeout(LONGEST_END):
+                await process.wait()
             return
 
 

@@ -99,7 +99,8 @@ class Inbox:
             watch.look_at([settings.folder] if settings.folder else [])
             soon = await self._look(settings)
             try:
-                await asyncio.wait_for(self._woken.wait(), LOOK_AGAIN if soon else LOOK_EVERY)
+                async with asyncio.timeout(LOOK_AGAIN if soon else LOOK_EVERY):
+                    await self._woken.wait()
             except TimeoutError:
                 continue
 

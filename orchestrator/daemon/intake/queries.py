@@ -99,7 +99,8 @@ class Queries:
                         group.create_task(self._poll(name, wanted[name]))
                 waits = [clock.due - now for clock in self._clocks.values() if not clock.is_busy]
                 try:
-                    await asyncio.wait_for(self._woken.wait(), max(min(waits), 0.0) if waits else None)
+                    async with asyncio.timeout(max(min(waits), 0.0) if waits else None):
+                        await self._woken.wait()
                 except TimeoutError:
                     continue
 

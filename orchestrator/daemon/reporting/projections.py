@@ -127,7 +127,8 @@ class ProjectionWriter:
                     shown.done = covered
                     shown.progress.notify_all()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(shown.hurry.wait(), WRITE_EVERY)
+                    async with asyncio.timeout(WRITE_EVERY):
+                        await shown.hurry.wait()
         finally:
             self._writing.pop(shown.task.id, None)
             if _has_ended(shown.task) and shown.done >= shown.asked:

@@ -87,7 +87,8 @@ class ScheduleService:
             self._changed.clear()
             await self.look()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), await self._pause())
+                async with asyncio.timeout(await self._pause()):
+                    await self._changed.wait()
 
     async def listed(self) -> list[TaskSchedule]:
         """Return every schedule, by name."""

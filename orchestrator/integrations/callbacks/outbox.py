@@ -181,7 +181,8 @@ class Outbox:
                 return
             if has_said:
                 with suppress(TimeoutError):  # the end of a task is told at once
-                    await asyncio.wait_for(self._ended[task_id].wait(), patience.progress)
+                    async with asyncio.timeout(patience.progress):
+                        await self._ended[task_id].wait()
 
     async def _send_owed(self, task: Task, client: httpx.AsyncClient) -> bool:
         """Send what was not sent yet; return whether there is anything to tell. Raises _NotTaken to be tried again."""
