@@ -9,7 +9,8 @@ import structlog
 from orchestrator.core.events.notice import MachineNoticeKind, Notice, check_key, key_of_task
 from orchestrator.core.notices.rules import Rules
 from orchestrator.core.task.task import Task
-from orchestrator.formats.codec import Json, JsonObject
+from orchestrator.daemon.services.records import masked_object
+from orchestrator.formats.codec import JsonObject
 from orchestrator.integrations.notices.documents import (
     LONGEST_HTML,
     LONGEST_TEXT,
@@ -78,7 +79,7 @@ class Announcer:
         return await self._store(key, MachineNoticeKind.MORNING_REPORT.value, report, channels, html)
 
     def _composed(self, document: JsonObject) -> Composed:
-        return compose(masked_document(document, self.redact), self.language())
+        return compose(masked_object(document, self.redact), self.language())
 
     async def _store(self, key: str, kind: str, composed: Composed, channels: Sequence[str], html: str = "") -> bool:
         entry = Entry(
@@ -95,20 +96,3 @@ class Announcer:
         if is_new:
             log.info("notice_stored", key=key, kind=kind, channels=list(channels))
         return is_new
-
-
-def masked_document(document: JsonObject, redact: Callable[[str], str]) -> JsonObject:
-    """Return a document with the texts in it redacted."""
-    return {name: _masked(value, redact) for name, value in document.items()}
-
-
-def _masked(value: Json, redact: Callable[[str], str]) -> Json:
-    match value:
-        case str():
-            return redact(value)
-        case list():
-            return [_masked(one, redact) for one in value]
-        case dict():
-            return masked_document(value, redact)
-        case _:
-            return value
