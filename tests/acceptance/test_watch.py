@@ -81,7 +81,7 @@ class Terminal:
 
 
 @contextmanager
-def terminal(harness: DaemonHarness, columns: int = 160, rows: int = 40) -> Iterator[Terminal]:
+def terminal(harness: DaemonHarness, columns: int = 200, rows: int = 40) -> Iterator[Terminal]:
     made = Terminal(harness, columns, rows)
     try:
         yield made
