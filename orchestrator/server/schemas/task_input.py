@@ -169,7 +169,10 @@ class ChangeBody(View):
 
 
 class BatchBody(View):
-    """What to do with several tasks; `priority` and `caps` are the new ones, of the verb `change`."""
+    """What to do with several tasks; `priority` and `caps` are the new ones, of the verb `change`.
+
+    With `force`, the verb `delete` deletes work too that exists nowhere else.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -177,6 +180,7 @@ class BatchBody(View):
     tasks: tuple[Utf8, ...] = Field(min_length=1, max_length=MOST_NAMES)
     priority: Priority | None = None
     caps: CapsBody | None = None
+    force: bool = False
 
 
 class SourceBody(View):
