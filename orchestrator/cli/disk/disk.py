@@ -1,6 +1,7 @@
 """`disk`: what takes space in the data folder, by kind and by task, and what housekeeping will remove when."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -8,10 +9,13 @@ import typer
 from orchestrator.cli.context import Json, context_of
 from orchestrator.cli.output import console, facts, line, note, print_json, table
 from orchestrator.clock import now
-from orchestrator.core.retention.words import size_in_words
+from orchestrator.core.retention.words import age_in_words, size_in_words
 from orchestrator.core.schedule.run_windows import span_to
 from orchestrator.server.schemas.base import to_view
 from orchestrator.server.schemas.oversight.disk import DiskView, KindUsageView, TaskUsageView
+
+NEW = timedelta(minutes=1)
+"""How old a size may be without being called so."""
 
 
 def disk(
@@ -48,6 +52,9 @@ def _summary(found: DiskView) -> Iterator[tuple[str, str]]:
         "due now",
         f"{size_in_words(found.due_size)}, as far as it exists elsewhere too: `orchestrator prune --dry-run`",
     )
+    age = found.at - found.measured_at
+    if age > NEW:
+        yield "sizes", f"those of worktrees and repositories are up to {age_in_words(age)} old"
     if found.uncompressed:
         yield "transcripts", f"{size_in_words(found.uncompressed)} are not compressed yet"
     yield (

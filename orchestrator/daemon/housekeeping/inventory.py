@@ -6,7 +6,6 @@ folder changes, or until `forget`. Worktrees and clones are measured again after
 
 import os
 import stat
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from orchestrator.core.retention.plan import Item
 from orchestrator.core.retention.policy import Kind
+from orchestrator.daemon.housekeeping.sizes import FolderSize, Measured, Sizes, SizesFile, TaskSizes
 from orchestrator.formats.disk.seekable import SUFFIX
 from orchestrator.formats.disk.trees import NOTHING, Usage, usage_of
 from orchestrator.workspaces.removal.unmerged import tasks_of_clones
@@ -50,38 +50,38 @@ class TaskFacts:
     repo: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """What was measured of a kind, and how many of the bytes are output that is not compressed."""
-
-    usage: Usage = NOTHING
-    plain: int = 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """All items, what else takes space by its name in the data folder, and which places hold more than was counted."""
+    """All items, what else takes space by its name in the data folder, and which places hold more than was counted.
+
+    No worktree and no repository was measured before `measured_at`; what a task's folder has is as of `at`.
+    """
 
     items: tuple[Item, ...]
     others: tuple[tuple[str, int], ...]
     incomplete: tuple[str, ...]
     at: datetime
+    measured_at: datetime
 
 
 class Scanner:
-    """Measures one data folder; for one thread at a time, which `pause` is called in after each folder."""
+    """Measures one data folder; for one thread at a time, which `pause` is called in after each folder.
+
+    What was measured is kept in a file, because reading all that is there anew may take minutes.
+    """
 
     def __init__(self, data_dir: Path, pause: Callable[[], None]) -> None:
         self._data = data_dir
         self._pause = pause
-        self._tasks: dict[str, tuple[int, dict[Kind, _Measured]]] = {}
-        self._folders: dict[str, tuple[float, Usage]] = {}
+        self._file = SizesFile(data_dir)
+        self._sizes: Sizes | None = None
+        self._now, self._used = 0.0, dict[str, float]()
         self._incomplete: set[str] = set()
 
     def forget(self, item: Item) -> None:
         """Measure the files of an item again next time."""
-        self._tasks.pop(item.task, None)
-        self._folders.pop(item.name, None)
+        self._known.tasks.pop(item.task, None)
+        self._known.folders.pop(item.name, None)
 
     def scan(self, tasks: Sequence[TaskFacts], named: Mapping[str, str], now: datetime) -> Inventory:
         """Return everything that takes space now. Blocks; raises OSError if the data folder cannot be listed.
@@ -89,9 +89,9 @@ class Scanner:
         `named` says by the path of a repository what names it beside tasks, such as a schedule.
         """
         self._incomplete.clear()
+        self._used.clear()
+        self._now = now.timestamp()
         known = {task.id: task for task in tasks}
-        for gone in self._tasks.keys() - known.keys():
-            del self._tasks[gone]
         items = [
             *(item for task in tasks for item in self._of_task(task, known, now)),
             *self._worktrees(known, now),
@@ -100,7 +100,21 @@ class Scanner:
             *self._quarantine(now),
         ]
         others = tuple((name, self._folder(name).size) for name in OTHERS)
-        return Inventory(items=tuple(items), others=others, incomplete=tuple(sorted(self._incomplete)), at=now)
+        self._known.keep_only(known, self._used)
+        self._file.save(self._known, self._now)
+        return Inventory(
+            items=tuple(items),
+            others=others,
+            incomplete=tuple(sorted(self._incomplete)),
+            at=now,
+            measured_at=datetime.fromtimestamp(min(self._used.values(), default=self._now), UTC),
+        )
+
+    @property
+    def _known(self) -> Sizes:
+        if self._sizes is None:
+            self._sizes = self._file.load()
+        return self._sizes
 
     def _of_task(self, task: TaskFacts, known: dict[str, TaskFacts], now: datetime) -> Iterator[Item]:
         folder = f"{self._data}/tasks/{task.id}"
@@ -108,13 +122,13 @@ class Scanner:
             version = os.lstat(folder).st_mtime_ns
         except OSError:
             return
-        before = self._tasks.get(task.id)
-        if before is not None and before[0] == version and task.ended is not None:
-            measured = before[1]
+        before = self._known.tasks.get(task.id)
+        if before is not None and before.version == version and task.ended is not None:
+            measured = before.kinds
         else:
             measured = _measured(folder)
             self._pause()
-            self._tasks[task.id] = version, measured
+            self._known.tasks[task.id] = TaskSizes(version, measured)
         for kind, found in measured.items():
             if not found.usage.complete:
                 self._incomplete.add(f"tasks/{task.id}/{_NAMES[kind]}")
@@ -185,21 +199,22 @@ class Scanner:
                 yield Item(kind=Kind.QUARANTINE, name=f"quarantine/{name}", task="", size=usage.size, since=since)
 
     def _folder(self, name: str, lasts: float = MEASURE_AGAIN) -> Usage:
-        before, now = self._folders.get(name), time.monotonic()
-        if before is not None and now - before[0] < lasts:
-            usage = before[1]
+        before = self._known.folders.get(name)
+        if before is not None and 0 <= self._now - before.at < lasts:
+            usage = before.usage
         else:
             usage = usage_of(self._data / name)
             self._pause()
-            self._folders[name] = now, usage
+            self._known.folders[name] = before = FolderSize(self._now, usage)
+        self._used[name] = before.at
         if not usage.complete:
             self._incomplete.add(name)
         return usage
 
 
-def _measured(folder: str) -> dict[Kind, _Measured]:
+def _measured(folder: str) -> dict[Kind, Measured]:
     """Return what each kind of files in a task's folder takes."""
-    found: dict[Kind, _Measured] = defaultdict(_Measured)
+    found: dict[Kind, Measured] = defaultdict(Measured)
     for entry in _entries(folder):
         if entry.name == "agents" and entry.is_dir(follow_symlinks=False):
             found[Kind.TASKS] = _with(found[Kind.TASKS], _alone(entry))
@@ -214,7 +229,7 @@ def _measured(folder: str) -> dict[Kind, _Measured]:
     return {**found, Kind.TASKS: own}
 
 
-def _add_run(found: dict[Kind, _Measured], run: "os.DirEntry[str]") -> None:
+def _add_run(found: dict[Kind, Measured], run: "os.DirEntry[str]") -> None:
     """Add the files of an agent: its output, its errors, and the rest, which belongs to the task."""
     if not run.is_dir(follow_symlinks=False):
         return
@@ -239,7 +254,7 @@ def is_plain_output(name: str) -> bool:
     return name.startswith("stdout.") and name.endswith(".jsonl") and not name.endswith(SUFFIX)
 
 
-def _with(measured: _Measured, usage: Usage, plain: int = 0) -> _Measured:
+def _with(measured: Measured, usage: Usage, plain: int = 0) -> Measured:
     return replace(measured, usage=measured.usage + usage, plain=measured.plain + plain)
 
 

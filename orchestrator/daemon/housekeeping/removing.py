@@ -91,12 +91,15 @@ class Remover:
         return [folder for folder in self.store.files.run_folders(task_id) if folder.parent.name == AGENTS]
 
     def _compress(self, removal: Removal, record: JsonObject) -> int:
-        freed = 0
+        freed = number = 0
         for folder in self._agents(removal.item.task):
             for path in sorted(folder.iterdir()):
                 if is_plain_output(path.name) and path.is_file() and not path.is_symlink():
                     before = path.stat().st_size
                     freed += before - compress_file(path)
+                    number += 1
+        if not number:
+            return 0
         self.trash.removals.note({uuid4().hex: {**record, "bytes": freed}})
         return freed
 

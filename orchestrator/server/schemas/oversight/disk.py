@@ -49,10 +49,12 @@ class DiskView(View):
     """What takes space in the data folder, in bytes, and what housekeeping would do about it.
 
     `free` and `total` are those of the disk; below `floor` every agent is frozen, and `warning` says so before.
-    `incomplete` names the folders that hold more than was counted. `tasks` are the largest ones.
+    `incomplete` names the folders that hold more than was counted. `tasks` are the largest ones. The oldest size of a
+    worktree or a repository is of `measured_at`.
     """
 
     at: datetime
+    measured_at: datetime
     free: int
     total: int
     floor: int
