@@ -82,7 +82,8 @@ Auto = Annotated[
 OnFailure = Annotated[
     OnBlocked | None,
     typer.Option(
-        help="When every try is used up: halt, one last pass with less scope, or fail; default: halt if it may ask."
+        metavar="WHAT",
+        help="When every try is used up: halt, one last pass with less scope, or fail; default: halt if it may ask.",
     ),
 ]
 Merge = Annotated[
@@ -115,7 +116,10 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     file: Annotated[Path | None, typer.Option("--file", "-F", help="Read the text from a file.")] = None,
     title: Annotated[str, typer.Option("--title", "-t", help="The title; default: the first line of the text.")] = "",
     repo: Annotated[
-        str, typer.Option("--repo", "-C", metavar="PATH|URL", help="The git repository; default: the current one.")
+        str,
+        typer.Option(
+            "--repo", "-C", metavar="PATH|URL", help="The git repository; default: the current one.", show_default=False
+        ),
     ] = ".",
     pipeline: Pipeline = None,
     mode: Mode = None,

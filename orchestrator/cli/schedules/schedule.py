@@ -60,7 +60,9 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter for each option
         Missed, typer.Option(help="Times at which the daemon was down: tell them, or make up for them once.")
     ] = Missed.TELL,
     title: Annotated[str, typer.Option("--title", "-t", help="The title; default: the first line of the text.")] = "",
-    repo: Annotated[Path, typer.Option("--repo", "-C", help="The git repository; default: the current one.")] = Path(),
+    repo: Annotated[
+        Path, typer.Option("--repo", "-C", help="The git repository; default: the current one.", show_default=False)
+    ] = Path(),
     pipeline: Pipeline = None,
     type_: Type = None,
     base: Annotated[str | None, typer.Option(metavar="BRANCH", help="The branch to start from; default: HEAD.")] = None,

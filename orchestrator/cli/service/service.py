@@ -133,7 +133,7 @@ def logs(  # noqa: PLR0913, PLR0917 - one for each option
     return int(subprocess.call([*words, *([f"--since={since}"] if since else [])]) != 0)
 
 
-@service.command("upgrade", epilog="Example: [bold]sudo orchestrator service upgrade '.[claude,sandbox]'[/bold]")
+@service.command("upgrade", epilog="Example: [bold]sudo orchestrator service upgrade '.\\[claude,sandbox]'[/bold]")
 def upgrade(  # noqa: PLR0913, PLR0917 - one for each option
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A checkout, a wheel or a requirement.")] = "",
     drain: Annotated[bool, typer.Option("--drain", help="End all agents before; their sessions are kept.")] = False,
