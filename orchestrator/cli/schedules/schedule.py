@@ -34,6 +34,9 @@ HEADINGS = ("NAME", "WHEN", "ZONE", "NEXT", "IN", "LAST", "RESULT", "TITLE")
 RUN_HEADINGS = ("DUE", "RESULT", "TASK", "WHY")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.", show_default=False)]
+Repository = Annotated[
+    Path, typer.Option("--repo", "-C", help="The git repository; default: the current one.", show_default=False)
+]
 
 schedule = typer.Typer(no_args_is_help=True, help="Submit tasks again and again, at the times of a line of crontab.")
 
@@ -60,9 +63,7 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter for each option
         Missed, typer.Option(help="Times at which the daemon was down: tell them, or make up for them once.")
     ] = Missed.TELL,
     title: Annotated[str, typer.Option("--title", "-t", help="The title; default: the first line of the text.")] = "",
-    repo: Annotated[
-        Path, typer.Option("--repo", "-C", help="The git repository; default: the current one.", show_default=False)
-    ] = Path(),
+    repo: Repository = Path(),
     pipeline: Pipeline = None,
     type_: Type = None,
     base: Annotated[str | None, typer.Option(metavar="BRANCH", help="The branch to start from; default: HEAD.")] = None,
