@@ -1,5 +1,6 @@
 """`schedule add|list|show|pause|resume|run|remove`: tasks that are submitted again and again."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -105,6 +106,10 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter for each option
     with context_of(context).client() as client:
         made = ScheduleClient(client).add(body)
         same = [one.name for one in ScheduleClient(client).listed().schedules if _does_the_same(one, made)]
+    _show_added(made, same, json=json)
+
+
+def _show_added(made: ScheduleView, same: Sequence[str], *, json: bool) -> None:
     if json:
         print_json(made)
     else:
