@@ -204,8 +204,7 @@ def test_sixty_columns_cut_no_id_and_no_command(newcomer: Newcomer, typed: str) 
 
 def test_who_did_something_is_a_name_and_json_has_the_whole_record(newcomer: Newcomer) -> None:
     draft = newcomer.name("DRAFT")
-    for words in (("pause", newcomer.asking), ("resume", newcomer.asking), ("cancel", draft)):
-        assert newcomer.harness.cli(*words).returncode == 0
+    assert newcomer.harness.cli("cancel", draft).returncode == 0
     listed = newcomer.harness.cli("events", draft).stdout
     assert f"cancelled by {getpass.getuser()}  draft → cancelled" in listed
     for words in ("events", "status", f"show {newcomer.asking}", "report", f"why {newcomer.asking}"):
