@@ -16,7 +16,8 @@ import orjson
 import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
-from orchestrator.core.notices.report_time import DueReport, ReportMark, ReportTimes, due_report, valid_mark
+from orchestrator.core.notices.report_time import DueReport, ReportMark, due_report, valid_mark
+from orchestrator.core.schedule.time_of_day import TimeOfDay
 from orchestrator.daemon.notifications.announcer import Announcer
 from orchestrator.daemon.reporting.night_report import NightReport, NightReportService
 from orchestrator.errors import OrchestratorError
@@ -86,7 +87,7 @@ class MorningReport:
             until = await self._tell(found, times)
             await asyncio.to_thread(self._write, ReportMark(day=found.day, until=until))
 
-    async def _tell(self, found: DueReport, times: ReportTimes) -> datetime:
+    async def _tell(self, found: DueReport, times: TimeOfDay) -> datetime:
         """Store the report of a day unless it is stored; return until when it tells what happened."""
         key = f"report:{found.day.isoformat()}"
         if (stored := self.announcer.outbox.get(key)) is not None:
