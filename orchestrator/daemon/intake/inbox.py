@@ -96,7 +96,7 @@ class Inbox:
         while True:
             self._woken.clear()
             settings = self.settings()
-            watch.look_at([settings.folder] if settings.folder else [])
+            await watch.look_at([settings.folder] if settings.folder else [])
             soon = await self._look(settings)
             try:
                 async with asyncio.timeout(LOOK_AGAIN if soon else LOOK_EVERY):
