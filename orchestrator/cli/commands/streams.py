@@ -48,7 +48,7 @@ def events(  # noqa: PLR0913, PLR0917 - one parameter for each option
     task: Annotated[
         str,
         typer.Argument(
-            metavar="[TASK]", help="Only events of this task.", show_default=False, autocompletion=complete_task
+            metavar="TASK", help="Only events of this task.", show_default=False, autocompletion=complete_task
         ),
     ] = "",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep following new events.")] = False,
