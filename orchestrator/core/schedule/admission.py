@@ -379,8 +379,7 @@ def blockers(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
     if may_begin(task, snapshot):
         return ()
     status = {**{other.id: other.status for other in snapshot.tasks}, **snapshot.ended}
-    start_at = task.schedule.start_at
-    early = (f"it starts at {start_at:%Y-%m-%d %H:%M} UTC",) if start_at and _is_early(task, snapshot) else ()
+    early = (f"it starts at {task.schedule.start_at:%Y-%m-%d %H:%M} UTC",) if _is_early(task, snapshot) else ()
     awaited = _unfinished_dependencies(task, snapshot)
     return (*early, *(f"it waits for {other}, which is {status.get(other, 'not finished')}" for other in awaited))
 
