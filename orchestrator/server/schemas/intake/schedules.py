@@ -75,6 +75,6 @@ class ScheduleView(View):
 
 
 class ScheduleList(View):
-    """Every schedule, by name."""
+    """Every schedule, by name, with its newest runs."""
 
     schedules: tuple[ScheduleView, ...]
