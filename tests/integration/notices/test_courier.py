@@ -26,7 +26,7 @@ from orchestrator.integrations.notices.outbox import NoticeOutbox
 from orchestrator.settings.sections.notify import hours_of
 from orchestrator.storage.task_files import FolderTaskFiles
 from tests.fakes.tasks import submitted
-from tests.integration.processes.stage import until
+from tests.fakes.waiting import running, until
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 QUICK = CourierPatience(attempt=20.0, longest_pause=0.02)
@@ -104,13 +104,8 @@ class Office:
             pause=lambda: self.pause,
             patience=self.patience,
         )
-        work = asyncio.create_task(courier.run())
-        try:
+        async with running(courier.run()):
             yield courier
-        finally:
-            work.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await work
 
     def statuses(self, channel: str) -> list[str]:
         """What became of each notice on a channel, the oldest first."""
