@@ -124,7 +124,7 @@ class Simulation:
         self._schedule_incidents()
         self._start_daemon()
         try:
-            while len(self._monitor.violations) < MAX_VIOLATIONS and self._clock.run_next(self._end):
+            while len(self._monitor.violations) < MAX_VIOLATIONS and await self._advance():
                 await self._process()
             self._look_at_everything()
             await self._process()
@@ -134,6 +134,10 @@ class Simulation:
                 self._daemon.running.cancel()
                 await asyncio.wait({self._daemon.running})
         return self._report(monotonic() - started)
+
+    async def _advance(self) -> bool:
+        """Make the next scheduled call; return False if none is due before the end."""
+        return self._clock.run_next(self._end)
 
     def _submitted_to(self) -> list[str]:
         """Return the pipelines that people submit tickets to: those that only children have are left out."""
