@@ -9,12 +9,12 @@ from orchestrator.wiring.base import Base
 
 def backup_loop(base: Base) -> Loop:
     """Return the loop that makes the daily backup where the settings want one."""
-    zone = zone_of("")
     schedule = BackupSchedule(
         data_dir=base.store.data_dir,
         config=base.config,
         settings=lambda: base.settings.now.backup,
-        clock=lambda: clock.now().astimezone(zone),
+        clock=clock.now,
+        zone=zone_of(""),
         announce=base.notifications.announcer.announce,
     )
     return schedule.run
