@@ -204,6 +204,30 @@ async def test_when_every_channel_is_dead_the_first_that_recovers_tells_of_the_o
     assert sorted(mail.kinds) == ["channel_failed", "completed"]
 
 
+async def test_of_two_channels_that_die_together_neither_is_told_on_the_other_alone(tmp_path: Path) -> None:
+    phone, mail, pager = Receiver(broken="no route to host"), Receiver(broken="no route to host"), Receiver()
+    office = Office(tmp_path, {"phone": phone, "mail": mail, "pager": pager})
+    async with office.open():
+        await office.tell(1)
+        await until(lambda: pager.kinds.count("channel_failed") == 2)
+        assert {"'phone'", "'mail'"} == {one.text.split()[2] for one in pager.took if one.kind == "channel_failed"}
+        phone.broken = mail.broken = ""
+        await until(lambda: pager.kinds.count("channel_recovered") == 2)
+    assert not office.service.dead()
+
+
+async def test_a_channel_whose_death_was_told_on_one_that_died_too_is_told_on_a_third(tmp_path: Path) -> None:
+    phone, mail, pager = Receiver(broken="gone"), Receiver(), Receiver(broken="gone")
+    office = Office(tmp_path, {"phone": phone, "mail": mail, "pager": pager})
+    mail.broken = "gone too"
+    async with office.open():
+        await office.tell(1)
+        await until(lambda: len(office.service.dead()) == 3)
+        pager.broken = ""
+        await until(lambda: pager.kinds.count("channel_failed") == 2)
+        assert {"'phone'", "'mail'"} == {one.text.split()[2] for one in pager.took if one.kind == "channel_failed"}
+
+
 async def test_a_notice_that_is_never_taken_expires_with_its_reason_and_lets_others_pass(tmp_path: Path) -> None:
     mail = Receiver(broken="mailbox full")
     office = Office(tmp_path, {"mail": mail})
