@@ -28,13 +28,14 @@ class InboxView(View):
 
 
 class QueryView(View):
-    """A query: what it asks for, how often, when it last did, how many tickets it handled, and what it waits for."""
+    """A query: what it asks for, how often, when it last did and does next, what it handled, and what it waits for."""
 
     name: str
     tracker: str
     asks: Words
     every: float
     polled_at: datetime | None
+    next_at: datetime | None
     taken: int
     refused: int
     trouble: Words
