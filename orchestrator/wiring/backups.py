@@ -9,12 +9,12 @@ from orchestrator.wiring.base import Base
 
 def backup_service(base: Base) -> BackupService:
     """Return the use cases of backups, whose schedule makes one each day where the settings want that."""
-    zone = zone_of("")
     schedule = BackupSchedule(
         data_dir=base.store.data_dir,
         config=base.config,
         settings=lambda: base.settings.now.backup,
-        clock=lambda: clock.now().astimezone(zone),
+        clock=clock.now,
+        zone=zone_of(""),
         announce=base.notifications.announcer.announce,
     )
     return BackupService(schedule)

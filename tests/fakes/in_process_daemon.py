@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
 
 import httpx
@@ -106,6 +107,7 @@ class InProcessDaemon:
                         config=None,
                         settings=lambda: self.settings.backup,
                         clock=clock.now,
+                        zone=UTC,
                         announce=notifications.announcer.announce,
                     )
                 ),

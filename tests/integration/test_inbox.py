@@ -364,7 +364,7 @@ async def test_a_file_that_was_taken_is_the_same_one_after_a_restart_on_another_
     site.put("a.md", "Add slugify\n")
     inbox = site.desk.service.intake.inbox
     with opened(site.folder) as folder:
-        (file,) = folder.files()
+        (file,) = folder.listing(10).oldest
         moved = folder.take(file)
         inode, size, changed, device = moved.version
         renumbered = replace(moved, version=(inode + 1, size, changed, device + 1))
@@ -382,7 +382,7 @@ async def test_a_task_that_was_committed_before_a_crash_is_not_made_again(site: 
     inbox = site.desk.service.intake.inbox
     async with serving(site.desk):
         with opened(site.folder) as folder:
-            (file,) = folder.files()
+            (file,) = folder.listing(10).oldest
             moved = folder.take(file)
             site.folder.joinpath("done").chmod(0o500)  # the task is committed, and then the file cannot be moved
             if os.geteuid() == 0:

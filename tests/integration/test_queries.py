@@ -63,15 +63,15 @@ class Site:
 
     async def polled(self) -> None:
         """Wait until the tracker has been asked anew, and everything followed from it."""
-        before = (await self.desk.service.intake.queries.statuses())[0].polled_at
+        before = self.desk.service.intake.queries.statuses({})[0].polled_at
         self.desk.service.intake.queries.hurry()
 
-        async def is_new() -> bool:
-            (status,) = await self.desk.service.intake.queries.statuses()
+        def is_new() -> bool:
+            (status,) = self.desk.service.intake.queries.statuses({})
             return status.polled_at is not None and status.polled_at != before
 
         deadline = time.monotonic() + PATIENCE
-        while not await is_new():
+        while not is_new():
             assert time.monotonic() < deadline, self.desk.service.intake.troubles()
             await asyncio.sleep(0.01)
 
@@ -267,6 +267,18 @@ async def test_a_full_queue_leaves_tickets_on_the_tracker(tmp_path: Path, github
         await site.polled()
         assert len(site.taken()) == 8
         assert not desk.service.intake.troubles()
+
+
+async def test_tasks_of_others_leave_each_source_its_own_share(tmp_path: Path, github: GitHubServer) -> None:
+    site = on_github(tmp_path, github, most_waiting=2)
+    async with polling(site) as desk:
+        for _ in range(3):
+            await desk.accept(Submission(text="Do it\n", repo=site.repo), "ada")
+        await site.polled()
+        assert len(site.taken()) == 2
+        status = await desk.service.intake.status(1)
+        assert (status.queries[0].tasks_waiting, status.queries[0].most_waiting) == (2, 2)
+        assert status.inbox.tasks_waiting == 0
 
 
 async def test_a_tracker_that_is_busy_is_left_alone_as_long_as_it_wants_and_told_once(

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +21,7 @@ import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
 from orchestrator.core.schedule.recurring import is_ahead
+from orchestrator.core.schedule.time_of_day import TimeOfDay
 from orchestrator.daemon.backup.notes import DailyBackups, again_command, read_daily_backups, write_daily_backups
 from orchestrator.formats.codec import stamp
 from orchestrator.formats.fields import text_of
@@ -65,15 +66,9 @@ class BackupFailed(Exception):
     """The program that makes a backup failed; the message is what it said."""
 
 
-def last_due(now: datetime, settings: BackupSettings) -> datetime:
-    """Return the newest time at which a backup was due, on the clock of the time zone that `now` has."""
-    today = now.replace(hour=settings.time.hour, minute=settings.time.minute, second=0, microsecond=0)
-    return today if today <= now else today - timedelta(days=1)
-
-
 @dataclass(slots=True, kw_only=True)
 class BackupSchedule:
-    """Makes the daily backups; `config` is the file given with --config. `clock` gives the time on the local clock.
+    """Makes the daily backups, by the clocks of a zone; `config` is the file given with --config.
 
     `asked` is what somebody asks for until it is done, `checked` which backups were read whole since the start.
     `announce` tells people once under a key what failed, and the command that mends it; it raises OSError.
@@ -83,6 +78,7 @@ class BackupSchedule:
     config: Path | None
     settings: Callable[[], BackupSettings]
     clock: Callable[[], datetime]
+    zone: tzinfo
     announce: Announce
     every: float = LOOK_EVERY
     longest: float = LONGEST_RUN
@@ -137,7 +133,8 @@ class BackupSchedule:
         if self._known.tried_at is not None and is_ahead(self._known.tried_at, now):
             log.warning("backup_mark_reset", tried_at=stamp(self._known.tried_at), to=stamp(now))
             self._note(replace(self._known, tried_at=now))
-        if self._known.tried_at is not None and self._known.tried_at >= last_due(now, settings):
+        due = TimeOfDay(at=settings.time, zone=self.zone).last(now)
+        if self._known.tried_at is not None and self._known.tried_at >= due:
             return
         await self._make(settings, folder, now)
 

@@ -3,9 +3,10 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
+from orchestrator.core.schedule.time_of_day import TimeOfDay
 from orchestrator.daemon.backup.notes import DailyBackups, read_daily_backups
 from orchestrator.daemon.backup.schedule import (
     Asked,
@@ -13,7 +14,6 @@ from orchestrator.daemon.backup.schedule import (
     BackupSchedule,
     Checked,
     backup_name,
-    last_due,
     owner_of,
     require_folder,
 )
@@ -77,7 +77,7 @@ class BackupService:
         if settings.folder is None:
             return BackupReport(settings=settings, next_at=None, known=known)
         files, trouble = await asyncio.to_thread(self._files, settings.folder)
-        next_at = last_due(schedule.clock(), settings) + timedelta(days=1)
+        next_at = TimeOfDay(at=settings.time, zone=schedule.zone).next(schedule.clock())
         return BackupReport(
             settings=settings, next_at=next_at, known=known, files=files, trouble=trouble, asked=schedule.asked
         )

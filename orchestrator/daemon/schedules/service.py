@@ -31,6 +31,7 @@ from orchestrator.daemon.services.errors import NotCommitted, StoreError, Submis
 from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import stamp
+from orchestrator.formats.person import person_name
 from orchestrator.settings.sections.windows import zone_of
 from orchestrator.storage.records import TaskSummary
 from orchestrator.storage.store import FolderStore
@@ -213,7 +214,7 @@ class ScheduleService:
             if refused := self._overlapping(schedule):
                 raise ScheduleBusy(refused)
             schedule = await self._save(
-                replace(schedule, pending=PendingRun(due=now, since=now, reason=f"run by {by}"))
+                replace(schedule, pending=PendingRun(due=now, since=now, reason=f"run by {person_name(by)}"))
             )
             try:
                 task = await self._submitted(schedule, now, by)

@@ -13,12 +13,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import orjson
 import structlog
 
 from orchestrator.core.notices.delivery import DeliveryStatus
-from orchestrator.formats.codec import from_json, to_json
-from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
+from orchestrator.formats.files import make_private, read_file
+from orchestrator.formats.versioned import decode_versioned, write_versioned
 from orchestrator.integrations.notices.entries import FORMAT, Delivery, Entry
 
 log = structlog.get_logger()
@@ -135,7 +134,7 @@ class NoticeOutbox:
 
     def _write(self, entry: Entry) -> None:
         with self._on_disk:
-            write_atomically(make_private(self._folder) / f"{entry.key}{SUFFIX}", orjson.dumps(to_json(entry)))
+            write_versioned(make_private(self._folder) / f"{entry.key}{SUFFIX}", entry, FORMAT)
 
     def _write_or_log(self, entry: Entry) -> None:
         try:
@@ -161,7 +160,7 @@ def _stored(folder: Path) -> Iterable[Entry]:
 
 def _parsed(path: Path) -> Entry:
     """Return the notice in a file. Raises OSError, and ValueError for one that this version did not write."""
-    entry = from_json(Entry, parsed(read_file(path) or b""))
-    if entry.format != FORMAT or f"{entry.key}{SUFFIX}" != path.name:
-        raise ValueError(f"it has the format {entry.format}, or another key than its name says")
+    entry = decode_versioned(Entry, read_file(path), FORMAT)
+    if f"{entry.key}{SUFFIX}" != path.name:
+        raise ValueError("it has another key than its name says")
     return entry

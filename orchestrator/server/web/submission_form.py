@@ -84,6 +84,7 @@ class Filled(BaseModel):
             "draft": self.draft,
             "again": self.again,
             "no_git": self.no_git,
+            "usd": _number_in(self.usd),
         }
         try:
             return SubmissionBody.model_validate(values)
@@ -121,6 +122,14 @@ async def filled(request: Request) -> Filled:
         typed = Filled.model_validate({name: values[name] for name in SHOWN if name in values})
         raise Unfit(errors_by_field(error), typed) from error
     return form if form.text.strip() or not content else form.model_copy(update={"text": _text_in(content, form)})
+
+
+def _number_in(text: str) -> float | str | None:
+    """Return the number that was typed, None if there was none, and else the text, which is refused as a number."""
+    try:
+        return float(text) if text.strip() else None
+    except ValueError:
+        return text
 
 
 def _text_in(content: bytes, form: Filled) -> str:

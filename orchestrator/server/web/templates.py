@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from orchestrator import __version__
 from orchestrator.daemon.access.scopes import Scope
+from orchestrator.formats.person import person_name
 from orchestrator.formats.units import size
 from orchestrator.server.peer_auth import caller_of
 from orchestrator.server.web.languages import TEXTS, language_of, translate
@@ -72,6 +73,7 @@ def environment(language: str) -> Environment:
         "money": money_text,
         "number": number_text,
         "time": time_element,
+        "person": person_name,
         "words": lambda value: translate(language, str(value).replace("_", " "), "words"),
     }
     made.globals |= {"static": static_url, "languages": tuple(TEXTS)}

@@ -1,12 +1,13 @@
 """Schedules: recurring tasks."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Response, status
 from fastapi import Path as InPath
 
 from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
-from orchestrator.daemon.schedules.records import ScheduledWork, TaskSchedule
+from orchestrator.daemon.schedules.records import MOST_RUNS, ScheduledWork, TaskSchedule
 from orchestrator.daemon.schedules.service import NewSchedule
 from orchestrator.daemon.service import Service
 from orchestrator.daemon.services.errors import NotCommitted
@@ -21,12 +22,16 @@ router = APIRouter(prefix="/api/schedules", tags=["schedules"], route_class=Keye
 
 ScheduleName = Annotated[str, InPath(pattern=SCHEDULE_NAME, description="The name of a schedule.")]
 CHANGED = (NoSuchSchedule, NotCommitted)
+RUNS_LISTED = 5
+"""How many runs of each schedule a list of all shows."""
 
 
 @router.get("")
 async def schedules(service: TheService) -> ScheduleList:
-    """List every schedule with its next time and the last ones."""
-    return ScheduleList(schedules=tuple(schedule_view(service, one) for one in await service.schedules.listed()))
+    """List every schedule with its next time, and its newest 5 runs; one schedule is shown with up to 100."""
+    found = await service.schedules.listed()
+    views = await asyncio.to_thread(lambda: tuple(schedule_view(service, one, RUNS_LISTED) for one in found))
+    return ScheduleList(schedules=views)
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, responses=refuses(*TRACKER, ScheduleExists, NotCommitted))
@@ -80,14 +85,14 @@ def wanted_schedule(body: ScheduleBody) -> NewSchedule:
     return NewSchedule(**when, work=ScheduledWork(**{**given, "repo": str(body.repo)}))
 
 
-def schedule_view(service: Service, one: TaskSchedule) -> ScheduleView:
-    """Return a schedule with its next time and its runs, newest first."""
+def schedule_view(service: Service, one: TaskSchedule, most: int = MOST_RUNS) -> ScheduleView:
+    """Return a schedule with its next time and its newest runs, the newest first."""
     return compose_view(
         ScheduleView,
         service.redact,
         one,
         one.work,
         name=one.id,
-        runs=tuple(reversed(one.runs)),
+        runs=one.runs[::-1][:most],
         next_at=service.schedules.next_time(one),
     )

@@ -20,15 +20,23 @@ class IntakeFilter(View):
 
 
 class InboxView(View):
-    """The inbox: its folder, how many files wait there, and why none is taken."""
+    """The inbox: its folder, how many files wait there, and why none is taken.
+
+    `tasks_waiting` of its tasks wait for a slot; while these are `most_waiting`, no file is taken.
+    """
 
     folder: Path | None
     waiting: int
+    tasks_waiting: int
+    most_waiting: int
     trouble: Words
 
 
 class QueryView(View):
-    """A query: what it asks for, how often, when it last did and does next, what it handled, and what it waits for."""
+    """A query: what it asks for, how often, when it last did and does next, what it handled, and what it waits for.
+
+    `tasks_waiting` of its tasks wait for a slot; while these are `most_waiting`, no ticket is taken.
+    """
 
     name: str
     tracker: str
@@ -38,6 +46,8 @@ class QueryView(View):
     next_at: datetime | None
     taken: int
     refused: int
+    tasks_waiting: int
+    most_waiting: int
     trouble: Words
 
 

@@ -1,6 +1,6 @@
 """Schedules: what is submitted again and again, what the next hours bring, and the hours in which tasks may run."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from secrets import token_hex
@@ -18,6 +18,7 @@ from orchestrator.server.idempotency import IdempotencyKeys, key_of
 from orchestrator.server.problems import HttpProblem, KeyTaken, problem_for
 from orchestrator.server.routes.dependencies import By, TheCaller, TheService
 from orchestrator.server.routes.intake.schedules import schedule_view
+from orchestrator.server.routes.intake.schedules import schedules as listed
 from orchestrator.server.schemas.intake.schedules import ScheduleView
 from orchestrator.server.web.drawing.hours import Lane, draw_hours
 from orchestrator.server.web.forms import Sent, done
@@ -185,7 +186,7 @@ async def _once(request: Request, caller: TheCaller, key: str, meant: bytes, tak
 
 
 async def _now(request: Request, service: Service) -> dict[str, Any]:
-    views = [schedule_view(service, one) for one in await service.schedules.listed()]
+    views = (await listed(service)).schedules
     ahead = await service.schedules.ahead(AHEAD, MOST_AHEAD)
     more = len(ahead.runs) - MOST_LISTED
     return {
@@ -203,7 +204,7 @@ async def _one(service: Service, name: str) -> dict[str, Any]:
     return {"schedule": view, "key": token_hex(16)}
 
 
-def _strip(ahead: Ahead, views: list[ScheduleView], language: str) -> object:
+def _strip(ahead: Ahead, views: Sequence[ScheduleView], language: str) -> object:
     """Return the next hours as a drawing; nothing if they bring nothing."""
     lanes = [Lane(name=one.window, kind="window", spans=one.spans) for one in ahead.windows]
     due = {one.name: [run.at for run in ahead.runs if run.schedule == one.name] for one in views}
