@@ -1,5 +1,6 @@
 """What a newcomer types who knows git, docker, kubectl, systemctl and gh, each form with its answer."""
 
+import getpass
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -121,7 +122,10 @@ FORMS: list[tuple[str, int, str]] = [
     ("login", 2, "orchestrator doctor"),
     ("restart", 2, "orchestrator retry TASK"),
     ("reload", 2, "orchestrator check"),
-    ("config", 2, "orchestrator check"),
+    ("config", 2, "orchestrator check --settings"),
+    ("config get max_agents", 2, "orchestrator check --settings"),
+    ("settings", 0, "max_agents"),
+    ("check", 0, "read: "),
     ("diff TASK", 2, "orchestrator show TASK"),
     ("exec TASK", 2, "orchestrator logs TASK -f"),
     ("up", 2, "orchestrator serve"),
@@ -199,3 +203,14 @@ def test_sixty_columns_cut_no_id_and_no_command(newcomer: Newcomer, typed: str) 
     assert done.returncode == 0
     assert max(map(len, shown.splitlines())) <= 60 or typed.startswith("events"), shown
     assert not re.search(r"LOCAL-\d*…|ABC-7_\d*…|orchestrator \S*…", shown), shown
+
+
+def test_who_did_something_is_a_name_and_json_has_the_whole_record(newcomer: Newcomer) -> None:
+    draft = newcomer.name("DRAFT")
+    assert newcomer.harness.cli("cancel", draft).returncode == 0
+    listed = newcomer.harness.cli("events", draft).stdout
+    assert f"cancelled by {getpass.getuser()}  draft → cancelled" in listed
+    for words in ("events", "status", f"show {newcomer.asking}", "report", f"why {newcomer.asking}"):
+        assert " uid:" not in newcomer.harness.cli(*words.split()).stdout, words
+    last = orjson.loads(newcomer.harness.cli("events", draft, "-n", "1", "--json").stdout)
+    assert re.fullmatch(rf"{getpass.getuser()} uid:\d+ pid:\d+", last["by"])

@@ -28,6 +28,7 @@ from orchestrator.cli.schedules.batch import Ask, ask_schedules, find_schedule
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
 from orchestrator.core.schedule.run_windows import span_to
 from orchestrator.core.task.task_policy import Autonomy
+from orchestrator.formats.person import person_name
 from orchestrator.server.access.schedules import ScheduleClient
 from orchestrator.server.schemas.intake.schedules import ScheduleBody, ScheduledRunView, ScheduleView
 
@@ -150,8 +151,8 @@ def show(context: typer.Context, name: Name, json: Json = False) -> None:
         ("title", plain(_title(found))),
         ("repository", plain(found.repo)),
         ("pipeline", found.pipeline),
-        ("added", f"{local(found.created_at)} by {plain(found.created_by)}"),
-        ("paused by", found.paused_by and plain(found.paused_by)),
+        ("added", f"{local(found.created_at)} by {plain(person_name(found.created_by))}"),
+        ("paused by", found.paused_by and plain(person_name(found.paused_by))),
     ]
     screen = console()
     screen.print(facts(rows))

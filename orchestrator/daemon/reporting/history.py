@@ -17,6 +17,7 @@ from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import Subject
 from orchestrator.formats.codec import Json, JsonObject, from_json
 from orchestrator.formats.diffs.patch import Operation, applied
+from orchestrator.formats.person import person_name
 
 KEPT_INCIDENTS = 300
 """How many incidents of a task are kept, the newest ones."""
@@ -156,7 +157,8 @@ class TaskHistory:
             draft = one.get("draft") if isinstance(one, dict) else None
             text = str(draft.get("text") if isinstance(draft, dict) else "")[:200]
             by = one.get("answered_by") if isinstance(one, dict) else None
-            yield IncidentKind.DENIED, f"a permission was denied by {by or 'nobody'}: {text}"
+            who = person_name(by) if isinstance(by, str) else "nobody"
+            yield IncidentKind.DENIED, f"a permission was denied by {who}: {text}"
         self._denied = len(denied)
 
     def _note(self, incident: Incident) -> None:
