@@ -132,8 +132,7 @@ class Git:
         return cls(folder=folder, overrides=off | not_needed)
 
     def run(self, *args: str, stdin: bytes = b"", timeout: float = 120.0) -> str:
-        """Return the standard output of one git command, with bytes that are not UTF-8 as surrogates; `timeout` in
-        seconds.
+        """Return what one git command printed, with bytes that are not UTF-8 as surrogates; `timeout` in seconds.
 
         Raises GitError for any exit code but 0, and after the timeout, when the whole process group is killed; OSError
         if the disk is full.
@@ -149,9 +148,7 @@ class Git:
         return code, os.fsdecode(out)
 
     def ask(self, *args: str) -> str | None:
-        """Return the stripped answer to a question, or None if git says with exit code 1 that there is
-        no such thing.
-        """
+        """Return the stripped answer to a question; None if git says by exit code 1 that there is no such thing."""
         code, out, err = self._call(args, b"", 120.0)
         if code not in {0, 1}:
             raise self._failure(args, code, err)
@@ -179,9 +176,7 @@ class Git:
         return failure
 
     def setting(self, key: str) -> str | None:
-        """Return one value as the user's own git would see it here: from repository, then user, then system
-        configuration.
-        """
+        """Return one value as the user's git sees it here: of the repository, else the user's, else the system's."""
         users = {"GIT_CONFIG_GLOBAL": None, "GIT_CONFIG_NOSYSTEM": None, "GIT_CONFIG_COUNT": "0"}
         code, out, _ = self._call(("-c", "safe.directory=*", "config", "--get", key), b"", 30.0, users)
         return os.fsdecode(out).strip() if code == 0 else None
