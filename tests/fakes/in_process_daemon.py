@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,8 @@ from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
 from orchestrator.core.task.user_requests import RequestDraft
+from orchestrator.daemon.backup.schedule import BackupSchedule
+from orchestrator.daemon.backup.service import BackupService
 from orchestrator.daemon.notifications.build import build_notifications
 from orchestrator.daemon.service import ServiceParts, build_service
 from orchestrator.daemon.task_factory import Submission, TaskFactory
@@ -80,6 +83,7 @@ class InProcessDaemon:
         self.workspace = Workspace(self.settings.data_dir)
         self.checkpoints = Checkpoints(self.workspace, self.store, self.inbox, lambda _: nullcontext(), clock.now)
         self.supervisor.listen(self.checkpoints.on_decision)
+        notifications = build_notifications(lambda: self.settings, self.store, self.redact, clock.now)
         self.service = build_service(
             ServiceParts(
                 settings=lambda: self.settings,
@@ -97,7 +101,17 @@ class InProcessDaemon:
                 usage_of=lambda _: None,
                 isolation=lambda: "bubblewrap",
                 broken_parts=dict,
-                notifications=build_notifications(lambda: self.settings, self.store, self.redact, clock.now),
+                notifications=notifications,
+                backups=BackupService(
+                    BackupSchedule(
+                        data_dir=self.settings.data_dir,
+                        config=None,
+                        settings=lambda: self.settings.backup,
+                        clock=clock.now,
+                        zone=UTC,
+                        announce=notifications.announcer.announce,
+                    )
+                ),
                 redact=self.redact,
                 clock=clock.now,
             )

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -31,7 +31,7 @@ LEAST_BETWEEN = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatus:
-    """How a query is: what it asks for, when it did last, how many tickets it handled, and what it waits for.
+    """How a query is: what it asks for, when it did last and does next, what it handled, and what it waits for.
 
     `tasks_waiting` of its tasks wait for a slot, of `most_waiting` that may.
     """
@@ -41,6 +41,7 @@ class QueryStatus:
     asks: str
     every: float
     polled_at: datetime | None
+    next_at: datetime | None
     taken: int
     refused: int
     tasks_waiting: int
@@ -128,12 +129,20 @@ class Queries:
             asks=str(search_of(settings)),
             every=settings.every,
             polled_at=query.state.polled_at,
+            next_at=self._next_at(name),
             taken=states.count(TicketState.TAKEN),
             refused=states.count(TicketState.REFUSED),
             tasks_waiting=tasks_waiting.get(query.source, 0),
             most_waiting=settings.most_waiting,
             trouble=(hold.why if hold else "") or query.waits,
         )
+
+    def _next_at(self, name: str) -> datetime | None:
+        """Return when a query is asked next; None if it is being asked, or has not begun."""
+        clock = self._clocks.get(name)
+        if clock is None or clock.is_busy:
+            return None
+        return self.parts.clock() + timedelta(seconds=max(0.0, clock.due - time.monotonic()))
 
     def _adopt(self, wanted: Mapping[str, QuerySettings], now: float) -> None:
         """Begin with new queries, and drop those that are no longer declared; what they remember stays on disk."""

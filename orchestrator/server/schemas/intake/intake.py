@@ -33,7 +33,7 @@ class InboxView(View):
 
 
 class QueryView(View):
-    """A query: what it asks for, how often, when it last did, how many tickets it handled, and what it waits for.
+    """A query: what it asks for, how often, when it last did and does next, what it handled, and what it waits for.
 
     `tasks_waiting` of its tasks wait for a slot; while these are `most_waiting`, no ticket is taken.
     """
@@ -43,6 +43,7 @@ class QueryView(View):
     asks: Words
     every: float
     polled_at: datetime | None
+    next_at: datetime | None
     taken: int
     refused: int
     tasks_waiting: int
