@@ -69,7 +69,7 @@ class Journal:
         self._path.unlink(missing_ok=True)
 
     def append(self, line: JsonObject) -> None:
-        """Append one line and wait for the disk. Raises TaskFolderGone, OSError, StoreError; none of it is left then."""
+        """Append one line and wait for the disk. Raises TaskFolderGone, OSError, StoreError; it leaves no part then."""
         try:
             content = orjson.dumps(line) + b"\n"
         except orjson.JSONEncodeError as error:
