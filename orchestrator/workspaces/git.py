@@ -9,7 +9,7 @@ places:
 2. *The environment*: not inherited; `_environment` builds a new one.
 3. *The command line*, which overrides every file: it carries `FIXED`, passed as GIT_CONFIG_COUNT so that no key needs
    quoting. `GIT_ALLOW_PROTOCOL` permits only local paths, whatever protocol.*.allow says.
-4. *The repository*. Filters, diff drivers and remotes have names that are not known beforehand, so no fixed list of
+4. *The repository*. Filters, diff drivers and remotes have names that are not known in advance, so no fixed list of
    keys can disable them all. Therefore there are two kinds of repository, with one rule for each:
 
    * *Our own* (`Git.own`): the clone that the daemon keeps. Agents never work in it: each task's worktree is a

@@ -131,7 +131,7 @@ class Workspace:
         return PreparedWorkspace(worktree=worktree, branch=name, base_commit=base_commit)
 
     def rebuild(self, task_id: str, repo: Path, branch: str, commit: str) -> None:
-        """Make the task's worktree anew on its branch at `commit`. Nobody may be working there.
+        """Restore the task's worktree on its branch at `commit`. Nobody may be working there.
 
         Raises WorkspaceError if something in it is uncommitted, and GitError.
         """

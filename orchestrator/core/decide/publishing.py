@@ -105,7 +105,7 @@ def _on_delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered)
 
 
 def _on_replayed(pipeline: Pipeline, task: Task, event: publish_events.BranchReplayed) -> Task:
-    """Return the task with its work on the parent's branch, to be judged anew, or sent back to resolve conflicts."""
+    """Return the task with its work on the parent's branch, to be judged again, or sent back to resolve conflicts."""
     if task.next_action is not NextAction.DELIVERY:
         return task
     if event.commit is None:

@@ -365,7 +365,7 @@ def _on_agent_error(task: Task, trouble: AgentError, at: datetime) -> Task:
                 return task
             return replace(pausing.pause(task, PauseReason.SERVICE), retry_at=at + SHORT_WAIT)
         case Recovery.NOTIFY_USER:
-            text = f"The agent reports: {trouble.message}\n{trouble.details}\nWhat shall it do?".strip()
+            text = f"The agent reports: {trouble.message}\n{trouble.details}\nWhat should it do?".strip()
             return _add_request(task, RequestDraft(subject=Subject.QUESTION, text=text[:10_000]), None, at)
         case _:
             assert_never(trouble.recovery)
