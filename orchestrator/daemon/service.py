@@ -8,6 +8,7 @@ from pathlib import Path
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.access.credentials import Credentials
 from orchestrator.daemon.backup.notes import BackupNotes
+from orchestrator.daemon.backup.service import BackupService
 from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
@@ -73,6 +74,7 @@ class ServiceParts:
     isolation: Callable[[], str]
     broken_parts: Callable[[], Mapping[str, str]]
     notifications: NotificationService
+    backups: BackupService
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
 
@@ -108,6 +110,7 @@ class Service:
     notifications: NotificationService
     oversight: Oversight
     disk: DiskService
+    backups: BackupService
     schedules: ScheduleService
     sources: SourceService
 
@@ -127,9 +130,8 @@ def build_service(parts: ServiceParts) -> Service:
     store, inbox, supervisor, clock, redact = parts.store, parts.inbox, parts.supervisor, parts.clock, parts.redact
     index = TaskIndex(store, supervisor)
     events, changes = EventService(store.events, index), Changes()
-    supervisor.listen(index.on_decision)
-    supervisor.listen(events.on_decision)
-    supervisor.listen(changes.on_decision)
+    for part in (index, events, changes):
+        supervisor.listen(part.on_decision)
     recovery = RecoveryService(
         index=index, supervisor=supervisor, store=store, definitions=parts.definitions, clock=clock
     )
@@ -180,6 +182,7 @@ def build_service(parts: ServiceParts) -> Service:
         schedules=schedules,
         notifications=parts.notifications,
         disk=_disk_service(parts, index, tasks),
+        backups=parts.backups,
         sources=SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock),
     )
 

@@ -95,6 +95,7 @@ class Watch:
     async def _until_changed(self) -> None:
         changes = awatch(
             *self._watched.files,
+            watch_filter=None,
             recursive=False,
             step=STEP,
             debounce=SETTLE,

@@ -6,21 +6,14 @@ them, and only then made moments: APScheduler, which reads the line, would count
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 
 from apscheduler.triggers.cron import CronTrigger
 
-MACROS: Mapping[str, str] = {
-    "@hourly": "0 * * * *",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@weekly": "0 0 * * 0",
-    "@monthly": "0 0 1 * *",
-    "@yearly": "0 0 1 1 *",
-}
+from orchestrator.core.schedule.line_shape import MACROS
+
 _RANGES = {"minute": "0 to 59", "hour": "0 to 23", "day": "1 to 31", "month": "1 to 12"}
 """What the fields may be that are read by APScheduler."""
 _NAMES = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")

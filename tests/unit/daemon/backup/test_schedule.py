@@ -9,7 +9,8 @@ import pytest
 
 from orchestrator.core.events.notice import MachineNoticeKind
 from orchestrator.daemon.backup.notes import DailyBackups, read_daily_backups, write_daily_backups
-from orchestrator.daemon.backup.schedule import BackupSchedule, remove_oldest
+from orchestrator.daemon.backup.schedule import BackupSchedule, owner_of, remove_oldest
+from orchestrator.daemon.backup.service import BackupBusy, BackupService, NoBackups, NoSuchBackup
 from orchestrator.settings.sections.backup import BackupSettings
 from orchestrator.storage.store import FolderStore
 
@@ -96,3 +97,56 @@ async def told_of_a_failure(
 
 def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+async def test_a_backup_is_made_and_another_checked_when_somebody_asks(tmp_path: Path) -> None:
+    data, folder, now = tmp_path / "data", tmp_path / "backups", datetime(2026, 11, 23, 12, tzinfo=UTC)
+    folder.mkdir()
+    FolderStore(data).close()
+    write_daily_backups(data, DailyBackups(tried_at=now))
+    service = backup_service(data, BackupSettings(folder=folder), now)
+    damaged = folder / f"orchestrator-{owner_of(data)}-20261122T050000Z.tar.zst"
+    damaged.write_bytes(b"no archive")
+    running = asyncio.create_task(service.schedule.run())
+    try:
+        for ask in (service.make("ada"), service.check(damaged.name, "ada")):
+            await ask
+            with pytest.raises(BackupBusy):
+                await service.make("grace")
+            async with asyncio.timeout(60):
+                while (await service.report()).asked is not None:  # noqa: ASYNC110 - as a page that asks again
+                    await asyncio.sleep(0.01)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    found = await service.report()
+    made, before = found.files
+    assert (made.at, found.known.made_at) == (now, now)
+    assert made.checked is not None
+    assert made.checked.problem == ""
+    assert before.checked is not None
+    assert "damaged" in before.checked.problem
+    with pytest.raises(NoSuchBackup):
+        await service.check("../data/format", "ada")
+
+
+async def test_a_folder_that_is_not_set_or_not_there_is_told(tmp_path: Path) -> None:
+    FolderStore(tmp_path).close()
+    now = datetime(2026, 11, 23, 12, tzinfo=UTC)
+    without = backup_service(tmp_path, BackupSettings(), now)
+    assert (await without.report()).next_at is None
+    with pytest.raises(NoBackups):
+        await without.make("ada")
+    missing = await backup_service(tmp_path, BackupSettings(folder=tmp_path / "none"), now).report()
+    assert "mkdir" in missing.trouble
+    assert missing.next_at == datetime(2026, 11, 24, 4, tzinfo=UTC)
+
+
+def backup_service(data_dir: Path, settings: BackupSettings, now: datetime) -> BackupService:
+    async def announce(key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> None:
+        raise AssertionError(text)
+
+    schedule = BackupSchedule(
+        data_dir=data_dir, config=None, settings=lambda: settings, clock=lambda: now, zone=BERLIN, announce=announce
+    )
+    return BackupService(schedule)
