@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -24,6 +25,7 @@ from orchestrator.cli.parsing.lazy import LazyGroup, add_command, hide_completio
 from orchestrator.cli.parsing.options import Format, GlobalOptions, json_everywhere, wants_json
 from orchestrator.cli.parsing.topics import help_topics
 from orchestrator.errors import InvalidTransition, NotPossibleNow, OrchestratorError
+from orchestrator.formats.files import owned_by_another
 from orchestrator.formats.table import DefinitionError
 from orchestrator.integrations.tickets.text.ticket import NoTicket
 from orchestrator.server.client import DaemonUnreachable, RequestRefused
@@ -90,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
     except OrchestratorError as error:
         return _refused(arguments, _exit_code(error), _lines(error), error)
     except OSError as error:
-        return _refused(arguments, FAILED, [f"{error.filename or 'the output'}: {error.strerror or error}"])
+        return _refused(arguments, FAILED, [_why_not(error)])
     return code if isinstance(code, int) else 0
 
 
@@ -162,6 +164,15 @@ def _problem(code: int, lines: Sequence[str]) -> ProblemView:
 
 def _lines(error: OrchestratorError) -> list[str]:
     return [str(problem) for problem in error.problems] if isinstance(error, DefinitionError) else [str(error)]
+
+
+def _why_not(error: OSError) -> str:
+    """Say what the system refused, and of what belongs to another user who may do it."""
+    said = f"{error.filename or 'the output'}: {error.strerror or error}"
+    is_hidden = isinstance(error, PermissionError) and isinstance(error.filename, str)
+    owner = owned_by_another(Path(error.filename)) if is_hidden else None
+    hint = f"; it belongs to {owner}, try again as that user: sudo -u {quote(owner)} orchestrator …" if owner else ""
+    return said + hint
 
 
 def _exit_code(error: OrchestratorError) -> int:

@@ -51,7 +51,7 @@ FOR_YOU = {PauseReason.QUESTION, PauseReason.DEPENDENCY, PauseReason.REVIEW}
 FOLDED = {"WHY NOT", "TASK OR REASON", "SUBJECT", "RULE"}
 """Columns whose texts go on in the next line on a narrow terminal: half a reason is of no use."""
 
-ELASTIC = {"TITLE", "WHAT", "COMMAND", "WHY", "LEFT BEHIND", "ANSWER", *FOLDED}
+ELASTIC = {"TITLE", "WHAT", "VALUE", "COMMAND", "WHY", "LEFT BEHIND", "ANSWER", *FOLDED}
 """Columns that are shortened on a narrow terminal; half an id or a status is of no use."""
 
 EXPENDABLE = (

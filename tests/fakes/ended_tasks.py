@@ -7,6 +7,7 @@ ended.close()
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,9 +32,9 @@ FILES = {"README.md": "# textkit\n", ".gitignore": "build/\n"}
 class EndedTasks:
     """Makes ended tasks in a new data folder; `without_git` makes many quickly, which have no workspaces."""
 
-    def __init__(self, data_dir: Path, repo: Path) -> None:
+    def __init__(self, data_dir: Path, repo: Path, files: Mapping[str, str] = FILES) -> None:
         self.data, self.repo = make_private(data_dir), repo
-        self.base = git(repo, "rev-parse", "HEAD") if repo.exists() else repository(repo, FILES)
+        self.base = git(repo, "rev-parse", "HEAD") if repo.exists() else repository(repo, files)
         self.store, self.workspace = FolderStore(data_dir), Workspace(data_dir)
         self.now = datetime.now(UTC)
 

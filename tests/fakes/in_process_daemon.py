@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
@@ -42,6 +42,7 @@ from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.recording_executor import RecordingExecutor
+from tests.fakes.waiting import running
 
 PATIENCE = 60.0
 """Seconds until a waiting test fails."""
@@ -160,17 +161,15 @@ async def serving(desk: InProcessDaemon) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(desk.service, desk.settings.allowed_hosts)
     at, group = [desk.settings.socket], desk.settings.socket_group
     server = make_server(app, at, desk.service.end_streams, listen=desk.settings.listen, group=group)
-    loop, serving = asyncio.create_task(desk.supervisor.run()), asyncio.create_task(server.serve())
     transport = httpx.AsyncHTTPTransport(uds=str(desk.settings.socket))
-    async with httpx.AsyncClient(transport=transport, base_url="http://orchestrator", timeout=PATIENCE) as client:
+    client = httpx.AsyncClient(transport=transport, base_url="http://orchestrator", timeout=PATIENCE)
+    async with running(desk.supervisor.run()), client:
+        serving = asyncio.create_task(server.serve())
         try:
             yield client
         finally:
             server.should_exit = True
             await serving
-            loop.cancel()
-            with suppress(asyncio.CancelledError):
-                await loop
 
 
 async def status_for_child(

@@ -91,8 +91,8 @@ def seed_service(data_dir: Path, repo: Path, tasks: Sequence[str], words: Words,
     health.write(health.note("notify_command", ChannelHealth(worked_at=now - HOUR)))
     removals = RemovalLog(data_dir)
     kinds = ("transcripts", "worktrees", "logs", "checkpoints", "worktrees")
-    for number, kind in reversed(list(enumerate(kinds))):
-        removals.add(f"seeded-{number}", _removal(number, kind, now))
+    oldest_first = reversed(list(enumerate(kinds)))
+    removals.add({f"seeded-{number}": _removal(number, kind, now) for number, kind in oldest_first})
     write_daily_backups(data_dir, DailyBackups(tried_at=now, made_at=now - 3 * HOUR))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from orchestrator.core.schedule.recurring import RunResult
 from orchestrator.daemon.schedules.records import ScheduledRun, ScheduledWork, ScheduleStore, TaskSchedule
 from tests.fakes.in_process_daemon import create_daemon, serving
+from tests.fakes.waiting import until
 from tests.integration.test_inbox import Site, taking
 from tests.loop_work import counting_loop_work
 
@@ -19,11 +20,11 @@ async def test_thousands_of_files_in_the_inbox_are_not_read_in_the_event_loop(tm
     site = Site(tmp_path)
     site.put("first.md")
     async with taking(site):
-        await site.until(lambda: site.tasks)
+        await until(lambda: site.tasks)
         with counting_loop_work() as work:
             await asyncio.to_thread(lambda: [site.put(f"{number:04}.md") for number in range(FILES)])
-            await site.until(lambda: site.desk.service.intake.inbox.state.waiting > FILES // 2)
-            await site.until(lambda: len(site.tasks) > 3)
+            await until(lambda: site.desk.service.intake.inbox.state.waiting > FILES // 2)
+            await until(lambda: len(site.tasks) > 3)
     assert work.most < MOST_CALLS, work
 
 

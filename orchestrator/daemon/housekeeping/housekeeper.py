@@ -8,7 +8,8 @@ import structlog
 
 from orchestrator.core.retention.plan import Action
 from orchestrator.core.retention.policy import Kind
-from orchestrator.daemon.housekeeping.service import BY_POLICY, NEAR, DiskService, Pruned, PruneQuery
+from orchestrator.daemon.housekeeping.pruner import BY_POLICY
+from orchestrator.daemon.housekeeping.service import NEAR, DiskService, Pruned, PruneQuery
 from orchestrator.errors import OrchestratorError
 
 log = structlog.get_logger()
@@ -19,6 +20,8 @@ LOOK_EVERY = 10.0
 """Seconds between two looks at the trash and the free space."""
 NEAR_EVERY = 600.0
 """Seconds between two such runs."""
+MOST_AT_ONCE, MOST_NEAR = 1_000, 100
+"""How many items are removed before the trash is emptied and what is due is planned again; while space is scarce."""
 
 Removed = tuple[Action, tuple[Kind, str, str]]
 
@@ -37,6 +40,7 @@ class Housekeeper:
         try:
             while True:
                 try:
+                    await self._disk.background.run(self._disk.trash.prepare)
                     await self.look()
                 except (OrchestratorError, OSError) as error:
                     log.warning("housekeeping_failed", error=str(error))
@@ -63,16 +67,16 @@ class Housekeeper:
             return
         if near and now >= self._near_due:
             self._near_due = now + NEAR_EVERY
-            await self._follow(PruneQuery(compress_now=True))
+            await self._follow(PruneQuery(compress_now=True), MOST_NEAR)
         elif now >= self._due:
             self._due = now + settings.retention.every
-            await self._follow(PruneQuery())
+            await self._follow(PruneQuery(), MOST_AT_ONCE)
 
-    async def _follow(self, query: PruneQuery) -> None:
+    async def _follow(self, query: PruneQuery, most: int) -> None:
         """Do everything that the policy says, until nothing more is due or all that was done is due again."""
         began, done, freed = time.monotonic(), set[Removed](), 0
         while True:
-            found: Pruned = await self._disk.prune(query, BY_POLICY)
+            found: Pruned = await self._disk.prune(query, BY_POLICY, most)
             before = len(done)
             done |= {(one.action, one.item.key) for one in found.done}
             freed += found.freed

@@ -27,16 +27,18 @@ log = structlog.get_logger()
 
 FEWEST_TRIES = 3
 """How often a notice was tried, at least, before it expires: a clock that jumps ahead gives up nothing untried."""
-SWEEP = 30.0
-"""Seconds after which the rules are asked again without any news, because clocks jump and hours end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CourierPatience:
-    """Seconds: for one try, and the longest from one failure to the next try."""
+    """Seconds: for one try, the longest from one failure to the next try, and between two looks at the rules.
+
+    The rules are asked again without any news, because clocks jump and hours end.
+    """
 
     attempt: float = 60.0
     longest_pause: float = 900.0
+    sweep: float = 30.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,7 +139,7 @@ class Courier:
                 refused += 1
                 pause = self._longer_pause(refused)
             if pause is None:
-                await _first(wake, SWEEP)
+                await _first(wake, self.patience.sweep)
             else:
                 await self._pause(name, pause)
 

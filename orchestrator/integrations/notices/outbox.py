@@ -40,10 +40,11 @@ class NoticeOutbox:
         self._on_disk = threading.Lock()
         self._listeners: list[Callable[[Entry], None]] = []
         self._entries = {entry.key: entry for entry in _stored(folder)}
+        self._open = {key: entry for key, entry in self._entries.items() if entry.is_waiting}
         for entry in list(self._entries.values()):
             for changed in self._taken_up_by(entry):
                 self._write_or_log(changed)
-                self._entries[changed.key] = changed
+                self._keep(changed)
 
     @contextmanager
     def listening(self, call: Callable[[Entry], None]) -> Iterator[None]:
@@ -64,7 +65,7 @@ class NoticeOutbox:
 
     def waiting(self, channel: str) -> list[Entry]:
         """Return what may still be sent on a channel."""
-        return [one for one in self._entries.values() if (found := one.on(channel)) and found.is_waiting]
+        return [one for one in self._open.values() if (found := one.on(channel)) and found.is_waiting]
 
     async def store(self, entry: Entry) -> bool:
         """Store a notice; return False if its key is known. It is on disk before this returns. Raises OSError."""
@@ -90,6 +91,10 @@ class NoticeOutbox:
 
     def _keep(self, entry: Entry) -> None:
         self._entries[entry.key] = entry
+        if entry.is_waiting:
+            self._open[entry.key] = entry
+        else:
+            self._open.pop(entry.key, None)
         for call in list(self._listeners):
             call(entry)
 
@@ -107,7 +112,7 @@ class NoticeOutbox:
 
     async def _make_room(self) -> None:
         """Give up the oldest of too many notices that wait, and forget others that are old or too many."""
-        waiting = sorted((one for one in self._entries.values() if one.is_waiting), key=lambda one: one.at)
+        waiting = sorted(self._open.values(), key=lambda one: one.at)
         for entry in waiting[: max(0, len(waiting) - MOST_WAITING)]:
             reason = f"more than {MOST_WAITING} notices wait; this was the oldest"
             log.warning("notice_given_up", key=entry.key, reason=reason)

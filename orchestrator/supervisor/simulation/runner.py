@@ -128,7 +128,7 @@ class Simulation:
         self._schedule_incidents()
         self._start_daemon()
         try:
-            while len(self._monitor.violations) < MAX_VIOLATIONS and self._clock.run_next(self._end):
+            while len(self._monitor.violations) < MAX_VIOLATIONS and await self._advance():
                 await self._process()
                 tell(self.days())
             self._look_at_everything()
@@ -143,6 +143,10 @@ class Simulation:
     def days(self) -> float:
         """Return how many days are simulated so far."""
         return (self._clock.now - self._plan.start).total_seconds() / DAY
+
+    async def _advance(self) -> bool:
+        """Make the next scheduled call; return False if none is due before the end."""
+        return self._clock.run_next(self._end)
 
     def _submitted_to(self) -> list[str]:
         """Return the pipelines that people submit tickets to: those that only children have are left out."""
