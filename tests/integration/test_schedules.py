@@ -119,6 +119,34 @@ async def test_a_daemon_that_is_killed_while_it_submits_does_so_once(desk: Desk,
     assert run.task == every[0].id
 
 
+@pytest.mark.parametrize("missed", Missed)
+@pytest.mark.parametrize("has_ended", [False, True])
+async def test_a_schedule_older_than_its_last_task_does_not_make_that_again(
+    desk: Desk, missed: Missed, has_ended: bool
+) -> None:
+    service = desk.restarted()
+    added = await service.add(desk.wanted(missed=missed), "ada")
+    desk.clock.now = TONIGHT + timedelta(seconds=1)
+    await service.look()
+    (made,) = desk.daemon.supervisor.tasks.values()
+    if has_ended:
+        await desk.daemon.service.tasks.cancel(made.id, "ada")
+        await desk.daemon.inbox.settled()
+    ScheduleStore(desk.daemon.settings.data_dir).save(added)  # as an older backup has it
+    restored = desk.restarted()
+    desk.clock.now += timedelta(minutes=2)
+    await restored.look()
+    (run,) = (await restored.find("nightly")).runs
+    assert (run.due, run.result, run.task) == (TONIGHT, RunResult.SUBMITTED, made.id)
+    assert [task.id for task in await _all(desk)] == [made.id]
+    desk.clock.now = TONIGHT + 3 * DAY + timedelta(hours=1)
+    again = desk.restarted()
+    await again.look()
+    late = [(RunResult.MISSED, 2), (RunResult.SUBMITTED if has_ended else RunResult.REFUSED, 1)]
+    told = late if missed is Missed.ONCE else [(RunResult.MISSED, 3)]
+    assert results(await again.find("nightly"))[1:] == told
+
+
 async def _all(desk: Desk) -> list[Any]:
     return list(await desk.daemon.service.submissions.index.all_tasks())
 
