@@ -47,6 +47,7 @@ EXIT_CODES = {
     "schedule-exists": NOT_ALLOWED,
     "schedule-busy": NOT_ALLOWED,
     "not-allowed": NOT_ALLOWED,
+    "work-would-be-lost": NOT_ALLOWED,
     "answered-before": NOT_ALLOWED,
     "not-seen": NOT_ALLOWED,
     "bad-answer": BAD_USAGE,

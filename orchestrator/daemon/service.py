@@ -13,6 +13,7 @@ from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
 from orchestrator.daemon.history.task_history import HistoryParts, TaskHistory, build_task_history
+from orchestrator.daemon.housekeeping.protection import Protection
 from orchestrator.daemon.housekeeping.service import DiskService
 from orchestrator.daemon.inspection.attention import AttentionService
 from orchestrator.daemon.inspection.board import BoardService
@@ -300,5 +301,6 @@ def _task_service(
         secrets=parts.secrets,
         submissions=submissions,
         recovery=recovery,
+        protection=Protection(store=parts.store, workspace=parts.workspace),
         clock=parts.clock,
     )

@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import orjson
 import pytest
@@ -203,6 +204,16 @@ def test_sixty_columns_cut_no_id_and_no_command(newcomer: Newcomer, typed: str) 
     assert done.returncode == 0
     assert max(map(len, shown.splitlines())) <= 60 or typed.startswith("events"), shown
     assert not re.search(r"LOCAL-\d*…|ABC-7_\d*…|orchestrator \S*…", shown), shown
+
+
+def test_status_tells_what_waits_for_a_slot_and_what_for_a_time(newcomer: Newcomer) -> None:
+    harness = newcomer.harness
+    made = harness.cli("submit", "Tidy", "-C", str(harness.repo), "--at", "tomorrow 06:00").stdout.split()[0]
+    assert "1 for the start time (from tomorrow 06:00 on)" in harness.cli("status").stdout
+    waits = {one["reason"]: one for one in orjson.loads(harness.cli("status", "--json").stdout)["waits"]}
+    assert waits["start"]["tasks"] == 1
+    assert datetime.fromisoformat(waits["start"]["until"]) == harness.client.task(made).start_at
+    assert harness.cli("cancel", made).returncode == 0
 
 
 def test_who_did_something_is_a_name_and_json_has_the_whole_record(newcomer: Newcomer) -> None:
