@@ -13,23 +13,23 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
+import orjson
 import typer
 from typer.core import TyperGroup
 
 from orchestrator import __version__
 from orchestrator.cli.commands_table import COMMANDS
-from orchestrator.cli.context import UnknownName, UsageError
-from orchestrator.cli.output import complain
 from orchestrator.cli.parsing.aliases import expand
+from orchestrator.cli.parsing.errors import UnknownName, UsageError
 from orchestrator.cli.parsing.lazy import LazyGroup, add_command, hide_completion
 from orchestrator.cli.parsing.options import Format, GlobalOptions, json_everywhere, wants_json
 from orchestrator.cli.parsing.topics import help_topics
+from orchestrator.cli.terminal import complain
 from orchestrator.errors import InvalidTransition, NotPossibleNow, OrchestratorError
 from orchestrator.formats.files import owned_by_another
 from orchestrator.formats.table import DefinitionError
-from orchestrator.integrations.tickets.text.ticket import NoTicket
-from orchestrator.server.client import DaemonUnreachable, RequestRefused
-from orchestrator.server.schemas.tasks import ProblemView
+from orchestrator.integrations.errors import NoTicket
+from orchestrator.server.errors import DaemonUnreachable, RequestRefused
 
 FAILED, BAD_USAGE, UNREACHABLE, NO_SUCH_TASK, NOT_ALLOWED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
@@ -152,15 +152,24 @@ def _refused(arguments: Sequence[str], code: int, lines: Sequence[str], error: E
     """Print an error, under --json as a problem document on standard output too, and return the exit code."""
     complain(*lines)
     if wants_json(arguments):
-        problem = error.problem if isinstance(error, RequestRefused) else _problem(code, lines)
-        typer.echo(problem.model_dump_json(by_alias=True, exclude_none=True, indent=2))
+        problem = _answered(error) if isinstance(error, RequestRefused) else _problem(code, lines)
+        typer.echo(orjson.dumps(problem, option=orjson.OPT_INDENT_2).decode())
     return code
 
 
-def _problem(code: int, lines: Sequence[str]) -> ProblemView:
+def _answered(error: RequestRefused) -> dict[str, object]:
+    return error.problem.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _problem(code: int, lines: Sequence[str]) -> dict[str, object]:
     """Return the problem document of an error that no daemon answered with."""
     kind, title, status = PROBLEMS.get(code, PROBLEMS[FAILED])
-    return ProblemView(type=f"urn:orchestrator:problem:{kind}", title=title, status=status, detail="\n".join(lines))
+    return {
+        "type": f"urn:orchestrator:problem:{kind}",
+        "title": title,
+        "status": int(status),
+        "detail": "\n".join(lines),
+    }
 
 
 def _lines(error: OrchestratorError) -> list[str]:
