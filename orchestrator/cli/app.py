@@ -47,6 +47,7 @@ EXIT_CODES = {
     "schedule-exists": NOT_ALLOWED,
     "schedule-busy": NOT_ALLOWED,
     "not-allowed": NOT_ALLOWED,
+    "work-would-be-lost": NOT_ALLOWED,
     "answered-before": NOT_ALLOWED,
     "not-seen": NOT_ALLOWED,
     "bad-answer": BAD_USAGE,
@@ -143,7 +144,7 @@ def _options(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
 def _usage(error: typer.TyperException) -> str:
     used = str(getattr(getattr(error, "ctx", None), "command_path", "orchestrator"))
-    said = error.format_message().rstrip(".").replace("Value error, ", "")
+    said = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     return f"{said}{' ' if said.endswith('?') else '; '}`{used} --help` shows how it is used"
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.access.credentials import Credentials
 from orchestrator.daemon.backup.notes import BackupNotes
+from orchestrator.daemon.backup.service import BackupService
 from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
 from orchestrator.daemon.history.task_history import HistoryParts, TaskHistory, build_task_history
+from orchestrator.daemon.housekeeping.protection import Protection
 from orchestrator.daemon.housekeeping.service import DiskService
 from orchestrator.daemon.inspection.attention import AttentionService
 from orchestrator.daemon.inspection.board import BoardService
@@ -73,6 +75,7 @@ class ServiceParts:
     isolation: Callable[[], str]
     broken_parts: Callable[[], Mapping[str, str]]
     notifications: NotificationService
+    backups: BackupService
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
 
@@ -108,6 +111,7 @@ class Service:
     notifications: NotificationService
     oversight: Oversight
     disk: DiskService
+    backups: BackupService
     schedules: ScheduleService
     sources: SourceService
 
@@ -127,9 +131,8 @@ def build_service(parts: ServiceParts) -> Service:
     store, inbox, supervisor, clock, redact = parts.store, parts.inbox, parts.supervisor, parts.clock, parts.redact
     index = TaskIndex(store, supervisor)
     events, changes = EventService(store.events, index), Changes()
-    supervisor.listen(index.on_decision)
-    supervisor.listen(events.on_decision)
-    supervisor.listen(changes.on_decision)
+    for part in (index, events, changes):
+        supervisor.listen(part.on_decision)
     recovery = RecoveryService(
         index=index, supervisor=supervisor, store=store, definitions=parts.definitions, clock=clock
     )
@@ -180,6 +183,7 @@ def build_service(parts: ServiceParts) -> Service:
         schedules=schedules,
         notifications=parts.notifications,
         disk=_disk_service(parts, index, tasks),
+        backups=parts.backups,
         sources=SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock),
     )
 
@@ -297,5 +301,6 @@ def _task_service(
         secrets=parts.secrets,
         submissions=submissions,
         recovery=recovery,
+        protection=Protection(store=parts.store, workspace=parts.workspace),
         clock=parts.clock,
     )

@@ -203,18 +203,23 @@ class Client:
         """Do something with a task: pause, resume, start, cancel, retry, submit, review or archive it."""
         return _view(TaskView, self._sent("POST", f"{_path(name)}/{action}"))
 
-    def batch(self, verb: Verb, names: Sequence[str], caps: CapsBody | None = None) -> BatchView:
-        """Do the same with several tasks, however many; each is answered for itself. `caps` are for `change`."""
+    def batch(
+        self, verb: Verb, names: Sequence[str], caps: CapsBody | None = None, *, force: bool = False
+    ) -> BatchView:
+        """Do the same with several tasks, however many; each is answered for itself.
+
+        `caps` are for `change`, `force` is for `delete`.
+        """
         parts = [names[at : at + MOST_NAMES] for at in range(0, len(names), MOST_NAMES)]
-        bodies = [BatchBody(verb=verb, tasks=tuple(part), caps=caps) for part in parts]
+        bodies = [BatchBody(verb=verb, tasks=tuple(part), caps=caps, force=force) for part in parts]
         views = [_view(BatchView, self._posted("/api/tasks/batch", body)) for body in bodies]
         results = tuple(one for view in views for one in view.results)
         refused = sum(view.refused for view in views)
         return BatchView(results=results, done=len(results) - refused, refused=refused)
 
-    def delete(self, name: str) -> None:
-        """Delete an ended task with all its files."""
-        self._sent("DELETE", _path(name))
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """Delete an ended task with all its files, with `force` also work that exists nowhere else."""
+        self._sent("DELETE", f"{_path(name)}?force=true" if force else _path(name))
 
     def request_all(self, action: str) -> ManyView:
         """Do something with all tasks: pause, resume or drain."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
+from itertools import groupby
 from typing import assert_never
 
 from markdown_it import MarkdownIt
@@ -19,6 +20,7 @@ from orchestrator.server.schemas.oversight.reports import (
     ReportedTaskView,
     ReportView,
     ShareView,
+    StopView,
     WaitingView,
 )
 from orchestrator.server.schemas.tasks import SpentView
@@ -37,6 +39,22 @@ CAME_TO_BE = {
 }
 MARKUP = ("heading", "list", "emphasis", "backticks", "entity", "escape")
 """What of Markdown the report itself uses: no links, images or HTML."""
+
+WAITED_FOR = {
+    "user": "a person who paused it",
+    "question": "an answer",
+    "dependency": "a dependency",
+    "review": "a review",
+    "rate_limit": "a usage limit",
+    "service": "the model's service",
+    "budget": "a budget",
+    "window": "its run window",
+    "pressure": "free resources",
+    "children": "its children",
+    "slot": "a free slot",
+    "blocked": "a person who looks at it",
+}
+"""What a task that stands still waits for, by the reason on record."""
 
 
 class ReportFormat(StrEnum):
@@ -104,6 +122,7 @@ class _Writer:
             *self._section("Failed, blocked or cancelled", map(self._problem, report.problems)),
             *self._section("Time and money", self._shares(report)),
             *self._section("Limits met", map(self._incident, report.limits_met)),
+            *self._section("Stood still", self._stops(report)),
             *self._section("Unusual", self._unusual(report)),
             *self._section("The machine now", self._machine(report)),
             *self._section("Notes", map(self.words, report.notes)),
@@ -163,6 +182,12 @@ class _Writer:
             if rows:
                 yield "\n  - ".join((f"by {title}", *rows, *_rest(shares[MOST_SHARES:])))
 
+    def _stops(self, report: ReportView) -> Iterator[str]:
+        for task, several in groupby(report.stops, key=lambda one: one.task):
+            stops = list(several)
+            reasons = "; ".join(map(_stop, stops))
+            yield f"{task} ({self.words(stops[0].title)}) waited for {reasons}"
+
     def _unusual(self, report: ReportView) -> Iterator[str]:
         counts = [f"{count} {_kind(kind)}" for kind, count in report.incident_counts.items()]
         if counts:
@@ -197,6 +222,11 @@ class _Writer:
 def _rest(shares: Sequence[ShareView]) -> list[str]:
     usd = sum(one.spent.usd for one in shares)
     return [f"{len(shares)} more: ${usd:,.2f}"] if shares else []
+
+
+def _stop(one: StopView) -> str:
+    often = f", {one.times} times" if one.times > 1 else ""
+    return f"{WAITED_FOR.get(one.reason, one.reason)}: {one.seconds / 3600:.2f} h{often}{', still' * (not one.is_over)}"
 
 
 def _kind(kind: str) -> str:

@@ -25,12 +25,12 @@ into place.
 import os
 import re
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.task.checkpoint import SavedWork
-from orchestrator.formats.codec import JsonObject
 from orchestrator.redaction.display import escape_text
 from orchestrator.storage.removal.trash import Trash
 from orchestrator.workspaces.clone import Clone, WorkspaceError, branch_names, clone_folder_name, identity
@@ -39,7 +39,7 @@ from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.folders import build_aside, erase
 from orchestrator.workspaces.git import Git
 from orchestrator.workspaces.repository import open_repository
-from orchestrator.workspaces.worktree import Worktree, items
+from orchestrator.workspaces.worktree import Leftover, Worktree, items
 
 MAX_DIRTY_NAMES = 50
 MAX_COMMITS = 200
@@ -131,7 +131,7 @@ class Workspace:
         return PreparedWorkspace(worktree=worktree, branch=name, base_commit=base_commit)
 
     def rebuild(self, task_id: str, repo: Path, branch: str, commit: str) -> None:
-        """Make the task's worktree anew on its branch at `commit`. Nobody may be working there.
+        """Restore the task's worktree on its branch at `commit`. Nobody may be working there.
 
         Raises WorkspaceError if something in it is uncommitted, and GitError.
         """
@@ -228,15 +228,17 @@ class Workspace:
         size = self.diff_stat(task_id, head, commit)
         return SavedWork(head=head, commit=commit, files=size.files, added=size.added, removed=size.removed)
 
-    def unsaved(self, task_id: str) -> list[str]:
-        """Return the names of what a checkpoint of the worktree would leave out and no tool makes again.
+    def leftover(self, task_id: str) -> Leftover:
+        """Return what no commit in the task's worktree has, with names to be shown; its newest commit is taken in.
 
         Raises WorkspaceError, GitError and OSError where not everything can be looked at.
         """
         clone = self.clone_of(task_id)
         with self._looking_at(task_id):
             head, _ = clone.take_in(self.worktree(task_id), task_id)
-            return [escape_text(name) for name in self._files(task_id).unsaved(head)]
+            found = self._files(task_id).leftover(head)
+        uncommitted, unsaved = (tuple(map(escape_text, names)) for names in (found.uncommitted, found.unsaved))
+        return Leftover(uncommitted=uncommitted, unsaved=unsaved)
 
     def forget(self, task_id: str, keep: Collection[int]) -> None:
         """Drop the work of checkpoints that are older than the newest one to keep and not to be kept themselves."""
@@ -284,9 +286,7 @@ class Workspace:
         put_tag(repo, tag, commit)
 
     def restore(self, task_id: str, repo: Path, branch: str, commit: str) -> DeliveredBranch:
-        """Deliver any commit that was seen, under a branch name that a person may have chosen. Raises as `deliver`
-        does.
-        """
+        """Deliver any commit that was seen, under a branch name that a person may have chosen. Raises as `deliver`."""
         clone = self.clone_of(task_id)
         if not clone.has(commit):
             raise WorkspaceError(f"{escape_text(commit)} is not a commit that was seen in the worktree of {task_id}")
@@ -295,19 +295,20 @@ class Workspace:
             raise WorkspaceError(f"{escape_text(branch)!r} is not a valid branch name; give another one")
         return self.deliver(task_id, repo, branch, commit)
 
-    def remove(self, task_id: str, record: JsonObject | None = None) -> None:
-        """Move the task's worktree and checkouts into the trash; its commits stay in the clone.
+    def remove(self, task_id: str) -> None:
+        """Move the task's worktree and checkouts into the trash; its commits stay in the clone."""
+        with self.giving_up(task_id) as paths:
+            self._trash.discard(paths)
 
-        A `record` says why, for the log of removals.
-        """
+    @contextmanager
+    def giving_up(self, task_id: str) -> Iterator[list[Path]]:
+        """Yield the folders of the task's worktree and checkouts, which nobody else looks at meanwhile."""
         with self._looking_at(task_id):
             self._index(task_id).unlink(missing_ok=True)
-            self._trash.discard([self.worktree(task_id), self._data / "checkouts" / _plain(task_id)], record)
+            yield [self.worktree(task_id), self._data / "checkouts" / _plain(task_id)]
 
     def _clone_with(self, base_commit: str, task_id: str, repo: Path) -> Clone:
-        """Return the task's clone with the commit to begin from, fetched from the user's repository if
-        it is missing.
-        """
+        """Return the task's clone with the commit to begin from, fetched from the user's repository if need be."""
         link = self._link(task_id)
         if link.is_symlink() and self.clone_of(task_id).ref(f"refs/orchestrator/{task_id}/base") == base_commit:
             return self.clone_of(task_id)

@@ -22,6 +22,16 @@ MAX_KEPT_FILE = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """Names of files of a worktree that no commit has: `uncommitted` ones without those that git ignores, and `unsaved`
+    ones, which no tree takes in and no tool plainly makes again.
+    """
+
+    uncommitted: tuple[str, ...]
+    unsaved: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Worktree:
     """A worktree at `folder` that borrows from `clone`; `index` is the daemon's. For one user at a time."""
 
@@ -54,15 +64,14 @@ class Worktree:
         git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=listed)
         return git.run("write-tree").strip()
 
-    def unsaved(self, head: str) -> list[str]:
-        """Return the names of what `tree` leaves out, except for files that a tool plainly makes again.
-
-        Raises OSError and WorkspaceError where not everything can be looked at.
-        """
-        found = [name for name in self.uncommitted(head) if not _can_be_kept(self.folder / name)]
+    def leftover(self, head: str) -> Leftover:
+        """Return what `head` does not have. Raises OSError and WorkspaceError where not everything can be looked at."""
+        uncommitted = self.uncommitted(head)
+        found = [name for name in uncommitted if not _can_be_kept(self.folder / name)]
         kinds = ("--others", "--ignored", "--exclude-standard")
         ignored = items(self._git(self.index).run("ls-files", "-z", *kinds))
-        return sorted({*found, *not_rebuildable(ignored), *inner_repositories(self.folder)})
+        unsaved = sorted({*found, *not_rebuildable(ignored), *inner_repositories(self.folder)})
+        return Leftover(uncommitted=tuple(uncommitted), unsaved=tuple(unsaved))
 
     def bring_to(self, present: str, wanted: str) -> None:
         """Turn the files of the tree `present` into those of the tree `wanted`; all other files stay.

@@ -1,9 +1,11 @@
 """What a newcomer types who knows git, docker, kubectl, systemctl and gh, each form with its answer."""
 
+import getpass
 import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import orjson
 import pytest
@@ -121,7 +123,10 @@ FORMS: list[tuple[str, int, str]] = [
     ("login", 2, "orchestrator doctor"),
     ("restart", 2, "orchestrator retry TASK"),
     ("reload", 2, "orchestrator check"),
-    ("config", 2, "orchestrator check"),
+    ("config", 2, "orchestrator check --settings"),
+    ("config get max_agents", 2, "orchestrator check --settings"),
+    ("settings", 0, "max_agents"),
+    ("check", 0, "read: "),
     ("diff TASK", 2, "orchestrator show TASK"),
     ("exec TASK", 2, "orchestrator logs TASK -f"),
     ("up", 2, "orchestrator serve"),
@@ -199,3 +204,24 @@ def test_sixty_columns_cut_no_id_and_no_command(newcomer: Newcomer, typed: str) 
     assert done.returncode == 0
     assert max(map(len, shown.splitlines())) <= 60 or typed.startswith("events"), shown
     assert not re.search(r"LOCAL-\d*…|ABC-7_\d*…|orchestrator \S*…", shown), shown
+
+
+def test_status_tells_what_waits_for_a_slot_and_what_for_a_time(newcomer: Newcomer) -> None:
+    harness = newcomer.harness
+    made = harness.cli("submit", "Tidy", "-C", str(harness.repo), "--at", "tomorrow 06:00").stdout.split()[0]
+    assert "1 for the start time (from tomorrow 06:00 on)" in harness.cli("status").stdout
+    waits = {one["reason"]: one for one in orjson.loads(harness.cli("status", "--json").stdout)["waits"]}
+    assert waits["start"]["tasks"] == 1
+    assert datetime.fromisoformat(waits["start"]["until"]) == harness.client.task(made).start_at
+    assert harness.cli("cancel", made).returncode == 0
+
+
+def test_who_did_something_is_a_name_and_json_has_the_whole_record(newcomer: Newcomer) -> None:
+    draft = newcomer.name("DRAFT")
+    assert newcomer.harness.cli("cancel", draft).returncode == 0
+    listed = newcomer.harness.cli("events", draft).stdout
+    assert f"cancelled by {getpass.getuser()}  draft → cancelled" in listed
+    for words in ("events", "status", f"show {newcomer.asking}", "report", f"why {newcomer.asking}"):
+        assert " uid:" not in newcomer.harness.cli(*words.split()).stdout, words
+    last = orjson.loads(newcomer.harness.cli("events", draft, "-n", "1", "--json").stdout)
+    assert re.fullmatch(rf"{getpass.getuser()} uid:\d+ pid:\d+", last["by"])

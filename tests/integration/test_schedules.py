@@ -310,3 +310,61 @@ async def test_the_api_adds_lists_runs_pauses_and_removes(client: httpx.AsyncCli
     listed = (await client.get("/api/schedules")).json()["schedules"]
     assert [one["name"] for one in listed] == ["clean-up-2"]
     assert (await client.get(f"/api/schedules/{name}")).status_code == 404
+
+
+async def test_a_changed_schedule_keeps_its_record_and_makes_up_for_nothing(desk: Desk) -> None:
+    service = desk.restarted()
+    await service.add(desk.wanted(missed=Missed.ONCE), "ada")
+    desk.clock.now = TONIGHT + timedelta(seconds=1)
+    await service.look()
+    before = await service.find("nightly")
+    desk.clock.now = TONIGHT + timedelta(hours=10)
+    wanted = desk.wanted(line="0 7 * * *", zone="Asia/Seoul", overlap=Overlap.QUEUE)
+    changed = await service.change("nightly", replace(wanted, work=replace(before.work, title="Other")), "grace")
+    assert (changed.runs, changed.created_by, changed.handled) == (before.runs, "ada", desk.clock.now)
+    assert service.next_time(changed) == TONIGHT + DAY
+    for again in (service, desk.restarted()):
+        await again.look()
+        found = await again.find("nightly")
+        assert (found.line, found.zone, found.overlap, found.work.title) == (
+            "0 7 * * *",
+            "Asia/Seoul",
+            "queue",
+            "Other",
+        )
+        assert results(found) == [(RunResult.SUBMITTED, 1)]
+
+
+async def test_a_change_that_would_be_refused_changes_nothing(desk: Desk) -> None:
+    service = desk.restarted()
+    added = await service.add(desk.wanted(), "ada")
+    with pytest.raises(SubmissionRefused, match="five fields"):
+        await service.change("nightly", desk.wanted(line="sometimes"), "ada")
+    with pytest.raises(NoSuchSchedule):
+        await service.change("daily", desk.wanted(), "ada")
+    assert await service.find("nightly") == added
+
+
+async def test_the_api_changes_a_schedule(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    repo = str(daemon.settings.data_dir.parent / "repo")
+    body = {"name": "tidy", "line": "@daily", "text": "Tidy up", "repo": repo}
+    await client.post("/api/schedules", json=body)
+    answer = await client.put("/api/schedules/tidy", json={**body, "line": "0 4 * * 0", "zone": "UTC", "usd": 2})
+    assert (answer.status_code, answer.json()["line"]) == (200, "0 4 * * 0")
+    assert (await daemon.service.schedules.find("tidy")).work.usd == 2
+    assert (await client.put("/api/schedules/none", json=body)).status_code == 404
+    assert (await client.put("/api/schedules/tidy", json={**body, "line": "x"})).status_code == 422
+
+
+async def test_what_is_ahead_is_in_order_and_bounded(desk: Desk) -> None:
+    service = desk.restarted()
+    await service.add(desk.wanted(line="0 */6 * * *"), "ada")
+    await service.add(replace(desk.wanted(line="30 * * * *"), name="often"), "ada")
+    await service.add(replace(desk.wanted(line="* * * * *"), name="paused"), "ada")
+    await service.pause("paused", "ada")
+    found = await service.ahead(timedelta(hours=24), 10)
+    assert [one.at for one in found.runs] == sorted(one.at for one in found.runs)
+    assert (found.more, len(found.runs), {one.schedule for one in found.runs}) == (True, 10, {"nightly", "often"})
+    whole = await service.ahead(timedelta(hours=24), 100)
+    assert [len([one for one in whole.runs if one.schedule == name]) for name in ("nightly", "often")] == [3, 24]
+    assert not whole.more

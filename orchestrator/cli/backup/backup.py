@@ -47,11 +47,16 @@ def backup(  # noqa: PLR0913, PLR0917 - one parameter for each option
     what: Annotated[
         str,
         typer.Argument(
-            metavar="[verify|list] FILE", help="The file to write; - is standard output.", show_default=False
+            metavar="[verify|list] FILE",
+            help="The file to write, or to check; - is standard output, or input.",
+            show_default=False,
         ),
     ],
     file: Annotated[str | None, typer.Argument(hidden=True)] = None,
-    exclude: Annotated[list[Part] | None, typer.Option(help="Leave this out; may be repeated.")] = None,
+    exclude: Annotated[
+        list[Part] | None,
+        typer.Option(metavar="PART", help="Leave this out: worktrees, transcripts or logs; repeatable."),
+    ] = None,
     with_settings: Annotated[
         bool, typer.Option("--with-settings", help="Also the folders of settings, without credentials.")
     ] = False,

@@ -46,6 +46,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "cost": ("limits",),
     "checkpoint": ("checkpoints",),
     "validate": ("check",),
+    "settings": ("check", "--settings"),
     "daemon": ("serve",),
     "man": ("help",),
     "docs": ("help",),
@@ -77,7 +78,7 @@ ANSWERS = {
     "install": "`orchestrator service install` makes the daemon a service, "
     "`orchestrator plugin install` is for Claude Code",
     "config": "the settings are in orchestrator.toml: `orchestrator check` validates them, "
-    "`orchestrator help settings` explains them",
+    "`orchestrator check --settings` shows each with where it comes from, `orchestrator help settings` explains them",
     "login": "`orchestrator doctor` says whether the account is logged in, and prints the command that does it",
     "logout": "`orchestrator doctor` says which account is used",
     "auth": "`orchestrator doctor` says whether the account is logged in; "
@@ -91,8 +92,6 @@ ANSWERS = {
     "wait": "`orchestrator submit TEXT --wait` waits for its end, `orchestrator logs TASK -f` follows it until then",
     "edit": "`orchestrator submit --task TASK` changes a draft, `orchestrator budget TASK` the caps of any task",
     "history": "`orchestrator events TASK --since 0` lists what happened, `orchestrator show TASK` where it stands",
-    "settings": "they are in orchestrator.toml: `orchestrator check` validates them, "
-    "`orchestrator help settings` explains them",
 }
 """Words that may mean several things, or something that is not needed, and what to type instead."""
 

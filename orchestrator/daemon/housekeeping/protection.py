@@ -54,11 +54,14 @@ class Protection:
             clone = self.workspace.clone_of(task.id)
         except WorkspaceError:
             return unmerged_worktree(self.workspace, task.id, task.source)
-        return (
-            unmerged_worktree(self.workspace, task.id, task.source)
-            or unmerged_head(clone, task.id, task.source)
-            or self._checkpoints(task)
-        )
+        try:
+            return (
+                unmerged_worktree(self.workspace, task.id, task.source)
+                or unmerged_head(clone, task.id, task.source)
+                or self._checkpoints(task)
+            )
+        except (OrchestratorError, OSError) as error:
+            return f"it cannot be looked at: {error}"
 
     def _task(self, item: Item) -> Task:
         return self.store.load(item.task).task

@@ -1,6 +1,7 @@
 """Carry out what a plan says, one item at a time; each is logged with its evidence, and a crash leaves none in half."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +15,8 @@ from orchestrator.daemon.housekeeping.inventory import is_plain_output, kind_of_
 from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.formats.disk.seekable import compress_file
 from orchestrator.formats.files import write_atomically
-from orchestrator.storage.removal.trash import Trash
+from orchestrator.storage.removal.log import is_full
+from orchestrator.storage.removal.trash import Discard, Trash
 from orchestrator.storage.store import FolderStore
 from orchestrator.storage.task_files import AGENTS, REMOVED
 from orchestrator.workspaces.removal.unmerged import clone_paths, drop_checkpoints, tasks_of_clones
@@ -31,27 +33,28 @@ class Remover:
     clock: Callable[[], datetime]
 
     def carry_out(self, removal: Removal, by: str, live: Callable[[], Collection[str]]) -> int:
-        """Remove or compress one item; return the bytes that are free after that.
+        """Compress a transcript or remove a clone; return the bytes that are free after that.
 
         `live` returns the ids of the tasks that have not ended.
         """
         record = self.record(removal, by)
         if removal.action is Action.COMPRESS:
             return self._compress(removal, record)
-        if removal.item.kind is Kind.WORKTREES:
-            self.workspace.remove(Path(removal.item.name).name, record)
-        elif removal.item.kind is Kind.CLONES:
-            return self._remove_clone(removal, record, live)
-        else:
-            self._leave_word(removal, record)
-            self.trash.discard(self._paths(removal), record)
-        if removal.item.kind is Kind.CHECKPOINTS:
-            drop_checkpoints(self.workspace, removal.item.task)
-        return removal.item.size
+        return self._remove_clone(removal, record, live)
+
+    def discard(self, removals: Sequence[Removal], by: str) -> list[bool]:
+        """Remove items together that are no clones and no whole tasks; return of which there was anything."""
+        with ExitStack() as given_up:
+            doomed = [Discard(paths=self._paths(one, given_up), record=self.record(one, by)) for one in removals]
+            for one in doomed:
+                self._leave_word(one)
+            there = self.trash.discard_all(doomed)
+        drop_checkpoints(self.workspace, [one.item.task for one in removals if one.item.kind is Kind.CHECKPOINTS])
+        return there
 
     def note(self, removal: Removal, by: str) -> None:
         """Log what somebody else carried out."""
-        self.trash.removals.note(uuid4().hex, self.record(removal, by))
+        self.trash.removals.note({uuid4().hex: self.record(removal, by)})
 
     def record(self, removal: Removal, by: str) -> JsonObject:
         """Return the evidence for one removal."""
@@ -68,11 +71,17 @@ class Remover:
             "by": by,
         }
 
-    def _leave_word(self, removal: Removal, record: JsonObject) -> None:
-        """Say in the folder of every agent why it has no transcript any more."""
-        if removal.item.kind is Kind.TRANSCRIPTS:
-            for folder in self._agents(removal.item.task):
-                write_atomically(folder / REMOVED, orjson.dumps({name: record[name] for name in ("at", "rule", "by")}))
+    def _leave_word(self, doomed: Discard) -> None:
+        """Say in the folder of every agent why it has no transcript any more, unless the disk is full."""
+        if doomed.record["kind"] != Kind.TRANSCRIPTS or not doomed.paths:
+            return
+        word = orjson.dumps({name: doomed.record[name] for name in ("at", "rule", "by")})
+        for folder in {path.parent for path in doomed.paths}:
+            try:
+                write_atomically(folder / REMOVED, word, durable=False)
+            except OSError as error:
+                if not is_full(error):
+                    raise
 
     def _agents(self, task_id: str) -> list[Path]:
         return [folder for folder in self.store.files.run_folders(task_id) if folder.parent.name == AGENTS]
@@ -84,7 +93,7 @@ class Remover:
                 if is_plain_output(path.name) and path.is_file() and not path.is_symlink():
                     before = path.stat().st_size
                     freed += before - compress_file(path)
-        self.trash.removals.note(uuid4().hex, {**record, "bytes": freed})
+        self.trash.removals.note({uuid4().hex: {**record, "bytes": freed}})
         return freed
 
     def _remove_clone(self, removal: Removal, record: JsonObject, live: Callable[[], Collection[str]]) -> int:
@@ -94,12 +103,14 @@ class Remover:
             tasks = tasks_of_clones(self.store.data_dir).get(name, [])
             if not set(tasks).isdisjoint(live()):
                 return 0
-            self.trash.discard(clone_paths(self.store.data_dir, name, tasks), record)
+            self.trash.discard_all([Discard(paths=clone_paths(self.store.data_dir, name, tasks), record=record)])
         return removal.item.size
 
-    def _paths(self, removal: Removal) -> list[Path]:
-        """Return the files and folders of an item that is no worktree and no clone."""
+    def _paths(self, removal: Removal, given_up: ExitStack) -> list[Path]:
+        """Return the files and folders of an item; a worktree's are nobody else's until `given_up` is closed."""
         kind, data = removal.item.kind, self.store.data_dir
+        if kind is Kind.WORKTREES:
+            return given_up.enter_context(self.workspace.giving_up(Path(removal.item.name).name))
         if kind is Kind.QUARANTINE:
             text = data / removal.item.name
             return [text, text.with_suffix(".json")]

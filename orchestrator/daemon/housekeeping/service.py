@@ -1,43 +1,35 @@
 """The use cases of disk space: what takes it, what would be removed and why, and removing it."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
 from shutil import disk_usage
 
-import structlog
-
-from orchestrator.core.retention.plan import Action, Kept, Plan, Removal, plan, tasks_to_archive
+from orchestrator.core.retention.plan import Kept, Plan, Removal, plan, tasks_to_archive
 from orchestrator.core.retention.policy import Kind, Limits, Policy
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.housekeeping.background import Background
 from orchestrator.daemon.housekeeping.inventory import Inventory, Scanner, TaskFacts
 from orchestrator.daemon.housekeeping.protection import Protection
+from orchestrator.daemon.housekeeping.pruner import BY_POLICY, Outcome, Pruner
 from orchestrator.daemon.housekeeping.removing import Remover
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex
 from orchestrator.daemon.services.tasks import TaskService
-from orchestrator.errors import OrchestratorError
-from orchestrator.formats.codec import time_of
+from orchestrator.formats.codec import JsonObject, time_of
+from orchestrator.formats.fields import text_of
 from orchestrator.settings.settings import Settings
 from orchestrator.storage.removal.trash import Trash
 from orchestrator.storage.store import FolderStore
 from orchestrator.workspaces.workspace import Workspace
 
-log = structlog.get_logger()
-
 MOST_REMOVALS = 200
 """How many items one request removes; whoever asked may ask again."""
 LASTS = timedelta(seconds=60)
 """For how long an inventory is shown, unless something was removed."""
-LOOK_AGAIN = 6 * 3600.0
-"""Seconds for which housekeeping takes it that an item must stay."""
 NEAR = 1.5
 """Times the floor: with less free space the policy is followed at once, and transcripts are compressed early."""
-BY_POLICY = "retention"
-"""Who asks when nobody does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +71,52 @@ class Pruned:
     more: bool = False
 
 
+@dataclass(slots=True)
+class _Tally:
+    """What became of items so far."""
+
+    kept: list[Kept]
+    done: list[Removal] = field(default_factory=list)
+    freed: int = 0
+
+    def add(self, removal: Removal, outcome: Outcome) -> None:
+        if isinstance(outcome, str):
+            self.kept.append(Kept(item=removal.item, rule=removal.rule, reason=outcome))
+        elif outcome is not None:
+            self.done.append(removal)
+            self.freed += outcome
+
+    def pruned(self, *, more: bool) -> Pruned:
+        return Pruned(done=tuple(self.done), kept=tuple(self.kept), freed=self.freed, more=more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """A line of the log of removals: what was done with which files, by which rule, and who asked."""
+
+    at: datetime
+    action: str
+    kind: str
+    name: str
+    task: str
+    size: int
+    rule: str
+    by: str
+
+
+def removed_of(line: JsonObject) -> Removed | None:
+    """Return what a line of the log says; None if it is damaged."""
+    size = line.get("bytes")
+    try:
+        return Removed(
+            **{name: text_of(line.get(name)) for name in ("action", "kind", "name", "task", "rule", "by")},
+            at=time_of(text_of(line.get("at"))),
+            size=size if isinstance(size, int) else 0,
+        )
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskReport:
     """What takes space; `plan` is what would go now by the policy, before it is looked at for work that must stay.
@@ -115,9 +153,13 @@ class DiskService:
     def __post_init__(self) -> None:
         self.trash = Trash(self.store.data_dir)
         self._scanner = Scanner(self.store.data_dir, self.background.rest)
-        self._stays: dict[tuple[Kind, str, str], tuple[float, str]] = {}
-        self._protection = Protection(store=self.store, workspace=self.workspace)
-        self._remover = Remover(store=self.store, workspace=self.workspace, trash=self.trash, clock=self.clock)
+        self._pruner = Pruner(
+            tasks=self.tasks,
+            background=self.background,
+            protection=Protection(store=self.store, workspace=self.workspace),
+            remover=Remover(store=self.store, workspace=self.workspace, trash=self.trash, clock=self.clock),
+            forget=self._scanner.forget,
+        )
 
     async def report(self) -> DiskReport:
         """Return what takes space, as it was measured at most LASTS seconds ago. Raises OSError."""
@@ -140,73 +182,52 @@ class DiskService:
 
     async def preview(self, query: PruneQuery) -> Pruned:
         """Return what `prune` would do. Raises NoSuchTask, AmbiguousName and OSError."""
-        return await self._each(await self._due(query), MOST_REMOVALS, self._reason)
+        due = await self._due(query)
+        tally, pending = _Tally(list(due.kept)), deque(due.removals)
+        while pending and len(tally.done) < MOST_REMOVALS:
+            removal = pending.popleft()
+            tally.add(removal, await self._pruner.reason(removal))
+        return tally.pruned(more=bool(pending))
 
     async def prune(self, query: PruneQuery, by: str) -> Pruned:
-        """Remove what may go, some items at a time, and say what stays. Raises NoSuchTask, AmbiguousName, OSError."""
-        async with self._removing:
-            return await self._each(await self._due(query), MOST_REMOVALS, partial(self._carry_out, by))
+        """Remove what may go, some items at a time, and say what stays; space is free once the trash is empty.
 
-    async def _each(self, due: Plan, most: int, act: Callable[[Removal], Awaitable[str | int]]) -> Pruned:
-        """Act on what is due; each act returns the bytes that are free then, or why the item stays."""
-        done: list[Removal] = []
-        kept, freed = list(due.kept), 0
-        for removal in due.removals:
-            if len(done) >= most:
-                return Pruned(done=tuple(done), kept=tuple(kept), freed=freed, more=True)
-            result = await act(removal)
-            if isinstance(result, str):
-                kept.append(Kept(item=removal.item, rule=removal.rule, reason=result))
-            else:
-                done.append(removal)
-                freed += result
-        return Pruned(done=tuple(done), kept=tuple(kept), freed=freed)
+        Raises NoSuchTask, AmbiguousName and OSError.
+        """
+        due = await self._due(query)
+        tally, pending = _Tally(list(due.kept)), deque(due.removals)
+        await self._carry_out(pending, tally, MOST_REMOVALS, by)
+        return tally.pruned(more=bool(pending))
+
+    async def follow(self, query: PruneQuery, empty_every: int) -> Pruned:
+        """Do all that is due by the policy, and empty the trash after so many items; `more` if the policy changes.
+
+        It is planned once: of 10,000 tasks that takes longer than to remove a thousand items. Raises OSError.
+        """
+        retention = self.settings().retention
+        due = await self._due(query)
+        tally, pending = _Tally(list(due.kept)), deque(due.removals)
+        while pending and self.settings().retention == retention:
+            await self._carry_out(pending, tally, len(tally.done) + empty_every, BY_POLICY)
+            await self.empty_trash()
+        return tally.pruned(more=bool(pending))
+
+    async def _carry_out(self, pending: deque[Removal], tally: "_Tally", most: int, by: str) -> None:
+        """Remove items until so many are done. Whoever else removes gets a turn in between."""
+        while pending and len(tally.done) < most:
+            async with self._removing:
+                self._measured = None
+                for removal, outcome in await self._pruner.carry_out(pending, most - len(tally.done), by):
+                    tally.add(removal, outcome)
+
+    async def newest_removals(self, count: int) -> list[Removed]:
+        """Return what retention and people removed last, the newest first."""
+        lines = await self.background.run(self.trash.removals.newest, count)
+        return [found for line in lines if (found := removed_of(line)) is not None]
 
     async def empty_trash(self) -> None:
         """Remove for good what is in the trash."""
         await self.background.spread(self.trash.emptying())
-
-    async def _reason(self, removal: Removal) -> str | int:
-        """Return why an item must stay, or the bytes that would be free."""
-        reason = await self.background.run(self._protection.reason, removal)
-        if reason:
-            return reason
-        return removal.item.size if removal.action is Action.REMOVE else 0
-
-    async def _known_reason(self, removal: Removal) -> str | int:
-        """Return the same, where an item that had to stay is not looked at again for a while."""
-        known, now = self._stays.get(removal.item.key), time.monotonic()
-        if known is not None and now < known[0]:
-            return known[1]
-        looked = await self._reason(removal)
-        if isinstance(looked, str):
-            self._stays[removal.item.key] = now + LOOK_AGAIN, looked
-        return looked
-
-    async def _carry_out(self, by: str, removal: Removal) -> str | int:
-        """Remove one item unless it must stay."""
-        looked = await (self._known_reason(removal) if by == BY_POLICY else self._reason(removal))
-        if isinstance(looked, str):
-            return looked
-        try:
-            freed = await self._remove(removal, by)
-        except (OrchestratorError, OSError) as error:
-            log.warning("not_removed", kind=removal.item.kind, task=removal.item.task, error=str(error))
-            return f"it could not be removed: {error}"
-        await self.background.run(self._scanner.forget, removal.item)
-        self._measured = None
-        return freed
-
-    async def _remove(self, removal: Removal, by: str) -> int:
-        item = removal.item
-        if removal.action is Action.ARCHIVE:
-            await self.tasks.archive(item.task, by)
-        elif item.kind is Kind.TASKS:
-            await self.tasks.delete(item.task, by)
-        else:
-            return await self.background.run(self._remover.carry_out, removal, by, self._live)
-        await self.background.run(self._remover.note, removal, by)
-        return item.size if removal.action is Action.REMOVE else 0
 
     async def _due(self, query: PruneQuery) -> Plan:
         """Return what is due, before it is looked at for work that must stay."""
@@ -217,15 +238,13 @@ class DiskService:
 
     async def _inventory(self) -> tuple[list[TaskFacts], Inventory]:
         async with self._measuring:
-            facts = list(map(_facts, await self.index.all_tasks()))
+            tasks = await self.index.all_tasks()
+            facts = await self.background.run(lambda: list(map(_facts, tasks)))
             self._measured = facts, await self.background.run(self._scanner.scan, facts, self.clock())
             return self._measured
 
     def _policy(self) -> Policy:
         return self.settings().retention.policy()
-
-    def _live(self) -> Collection[str]:
-        return set(self.tasks.supervisor.tasks)
 
 
 def _planned(  # noqa: PLR0913, PLR0917 - all that a plan depends on

@@ -8,7 +8,7 @@ repeats nothing.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, tzinfo
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Protocol
 
@@ -16,13 +16,15 @@ import orjson
 import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
-from orchestrator.core.notices.report_time import DueReport, ReportMark, ReportTimes, due_report, valid_mark
+from orchestrator.core.notices.report_time import DueReport, ReportMark, due_report, valid_mark
+from orchestrator.core.schedule.time_of_day import TimeOfDay
 from orchestrator.daemon.notifications.announcer import Announcer
 from orchestrator.daemon.reporting.night_report import NightReport, NightReportService
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject, stamp, time_of
 from orchestrator.formats.fields import text_of
-from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
+from orchestrator.formats.files import make_private
+from orchestrator.formats.versioned import read_versioned, write_versioned
 from orchestrator.integrations.notices.documents import WORDS, Composed, machine_announcement, subject
 from orchestrator.settings.sections.notify import NotifySettings, ReportFormat
 
@@ -85,7 +87,7 @@ class MorningReport:
             until = await self._tell(found, times)
             await asyncio.to_thread(self._write, ReportMark(day=found.day, until=until))
 
-    async def _tell(self, found: DueReport, times: ReportTimes) -> datetime:
+    async def _tell(self, found: DueReport, times: TimeOfDay) -> datetime:
         """Store the report of a day unless it is stored; return until when it tells what happened."""
         key = f"report:{found.day.isoformat()}"
         if (stored := self.announcer.outbox.get(key)) is not None:
@@ -108,13 +110,7 @@ class MorningReport:
 
     def _mark(self) -> ReportMark | None:
         """Return what is known of the newest report; a file that cannot be understood says nothing."""
-        document = parsed(read_file(self.folder / FILE) or b"") or {}
-        try:
-            day, until = date.fromisoformat(text_of(document.get("day"))), time_of(text_of(document.get("until")))
-        except ValueError:
-            return None
-        return ReportMark(day=day, until=until) if document.get("format") == FORMAT else None
+        return read_versioned(ReportMark, self.folder / FILE, FORMAT)
 
     def _write(self, mark: ReportMark) -> None:
-        document = {"format": FORMAT, "day": mark.day.isoformat(), "until": stamp(mark.until)}
-        write_atomically(make_private(self.folder) / FILE, orjson.dumps(document))
+        write_versioned(make_private(self.folder) / FILE, mark, FORMAT)

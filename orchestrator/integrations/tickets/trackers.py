@@ -77,9 +77,7 @@ class Trackers:
         return found
 
     async def poll(self, search: TicketSearch, etag: str = "") -> Poll:
-        """Return what a query finds on the first configured tracker of its kind; asked once. Raises RemoteError and
-        NoTicket.
-        """
+        """Return what a query finds on the first tracker of its kind, asked once. Raises RemoteError and NoTicket."""
         account = next((one for one in self._accounts if one.kind is search.tracker), None)
         if account is None:
             raise NoTicket(f"no {search.tracker.value} is set up; add it to [trackers] in orchestrator.toml")

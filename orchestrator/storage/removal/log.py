@@ -1,5 +1,4 @@
-"""What retention did, one line each with its evidence: `<data>/removals.jsonl`, and the log before it with the suffix
-`.1`.
+"""What retention did, a line each with its evidence: `<data>/removals.jsonl`, and the one before it with `.1`.
 
 A line has what was done with which files of which task, how large and how old they were, by which rule, and who asked.
 """
@@ -7,7 +6,8 @@ A line has what was done with which files of which task, how large and how old t
 import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import orjson
@@ -23,7 +23,7 @@ FORMAT = 1
 LARGEST = 8 * 1024 * 1024
 """Bytes after which a new log is begun; the one before it is kept."""
 _RECENT = 1024 * 1024
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def is_full(error: OSError) -> bool:
@@ -38,38 +38,46 @@ class RemovalLog:
         self._path, self._before = data_dir / NAME, data_dir / BEFORE
         self._writing = threading.Lock()
 
-    def add(self, entry: str, record: JsonObject) -> None:
-        """Append one line under an id and wait for the disk. Raises OSError."""
-        line = orjson.dumps({"format": FORMAT, "id": entry, **record}) + b"\n"
+    def add(self, records: Mapping[str, JsonObject]) -> None:
+        """Append a line for each record by its id, all or none, and wait for the disk. Raises OSError."""
+        if not records:
+            return
+        lines = b"".join(orjson.dumps({"format": FORMAT, "id": name, **one}) + b"\n" for name, one in records.items())
         with self._writing:
             file = os.open(self._path, _FLAGS, 0o600)
             try:
                 size = os.fstat(file).st_size
-                if os.write(file, line) < len(line):
+                if size and os.pread(file, 1, size - 1) != b"\n":  # a power cut left half a line
+                    lines = b"\n" + lines
+                if os.write(file, lines) < len(lines):
                     os.ftruncate(file, size)
-                    raise OSError(28, "the log of removals could not be written", str(self._path))
+                    raise OSError(errno.ENOSPC, "the log of removals could not be written", str(self._path))
                 os.fdatasync(file)
             finally:
                 os.close(file)
             if size > LARGEST:
                 self._path.replace(self._before)
 
-    def note(self, entry: str, record: JsonObject) -> None:
-        """Append one line, or say in the daemon's log what it would have been if the disk is full. Raises OSError."""
+    def note(self, records: Mapping[str, JsonObject]) -> None:
+        """Append lines, or say in the daemon's log what they would have been if the disk is full. Raises OSError."""
         try:
-            self.add(entry, record)
+            self.add(records)
         except OSError as error:
             if not is_full(error):
                 raise
-            log.warning("removal_not_logged", entry=entry, removal=record)
+            log.warning("removal_not_logged", removals=dict(records))
 
-    def has(self, entry: str) -> bool:
-        """Return whether a recent line has this id."""
-        return any(line.get("id") == entry for line in self._lines(_RECENT))
+    def known(self, ids: Collection[str]) -> set[str]:
+        """Return which of these ids recent lines have."""
+        return {str(line.get("id")) for line in self._lines(_RECENT)} & set(ids) if ids else set()
 
     def since(self, at: str) -> list[JsonObject]:
         """Return the lines from a time on, given as a stamp, oldest first, as far back as the logs go."""
         return [line for line in self._lines(2 * LARGEST) if str(line.get("at", "")) >= at]
+
+    def newest(self, count: int) -> list[JsonObject]:
+        """Return the newest lines, the newest first, of the recent end of the log."""
+        return list(deque(self._lines(_RECENT), maxlen=count))[::-1]
 
     def freed(self, since: str, until: str) -> tuple[int, int]:
         """Return in how many removals how many bytes were freed, from one stamp to another."""

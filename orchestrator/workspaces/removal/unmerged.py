@@ -4,7 +4,8 @@ Work counts as safe where the user's repository has it in a branch or a tag, or 
 then removes it there has decided. Whatever cannot be looked at counts as unsafe.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.core.task.checkpoint import Checkpoint
@@ -27,14 +28,14 @@ def unmerged_worktree(workspace: Workspace, task_id: str, source: Source) -> str
         return ""
     try:
         clone = workspace.clone_of(task_id)
-        facts = workspace.facts(task_id, source.base_commit, source.base_commit)
-        if facts.dirty:
-            return f"not committed: {_named(facts.dirty)}"
+        leftover = workspace.leftover(task_id)
+        if leftover.uncommitted:
+            return f"not committed: {_named(leftover.uncommitted)}"
         if lost := _branches_not_in(clone, worktree):
             return f"commits that only its worktree has: {', '.join(lost[:_NAMED])}"
         if unmerged := unmerged_head(clone, task_id, source):
             return unmerged
-        unsaved = workspace.unsaved(task_id)
+        unsaved = leftover.unsaved
         return f"ignored by git, but perhaps not rebuildable: {_named(unsaved)}" if unsaved else ""
     except (OrchestratorError, OSError) as error:
         return f"it cannot be looked at: {error}"
@@ -45,8 +46,7 @@ def lost_with_worktree(workspace: Workspace, task_id: str) -> str:
 
     Raises WorkspaceError, GitError and OSError where not everything can be looked at.
     """
-    unsaved = workspace.unsaved(task_id)
-    if unsaved:
+    if unsaved := workspace.leftover(task_id).unsaved:
         return _named(unsaved)
     lost = _branches_not_in(workspace.clone_of(task_id), workspace.worktree(task_id))
     return f"the commits of {_named(lost)}" if lost else ""
@@ -116,15 +116,20 @@ def clone_paths(data_dir: Path, name: str, tasks: Sequence[str]) -> list[Path]:
     return [data_dir / "repos" / name, *(data_dir / _LINKS / task for task in tasks)]
 
 
-def drop_checkpoints(workspace: Workspace, task_id: str) -> None:
-    """Drop the work of all checkpoints of a task from its clone. Does nothing if it has none. Blocks."""
-    try:
-        git = workspace.git_of(task_id)
-    except WorkspaceError:
-        return
-    names = [name for _, name in _refs(git, f"refs/orchestrator/{task_id}/") if name.rsplit("/", 1)[1].isdecimal()]
-    if names:
-        git.run("update-ref", "--stdin", stdin="".join(f"delete {name}\n" for name in names).encode())
+def drop_checkpoints(workspace: Workspace, tasks: Iterable[str]) -> None:
+    """Drop the work of all checkpoints of these tasks from their clones; some may have none. Blocks.
+
+    Each clone is changed once: git writes all its packed refs again for that.
+    """
+    clones: dict[Clone, list[str]] = {}
+    for task in tasks:
+        with suppress(WorkspaceError):
+            clones.setdefault(workspace.clone_of(task), []).append(task)
+    for clone, ids in clones.items():
+        refs = (name for task in ids for _, name in _refs(clone.git, f"refs/orchestrator/{task}/"))
+        orders = "".join(f"delete {name}\n" for name in refs if name.rsplit("/", 1)[1].isdecimal())
+        if orders:
+            clone.git.run("update-ref", "--stdin", stdin=orders.encode())
 
 
 def _branches_not_in(clone: Clone, worktree: Path) -> list[str]:

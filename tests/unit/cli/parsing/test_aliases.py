@@ -31,6 +31,7 @@ PAGES = {"checks", "simulate"}
         ("notices --json", "notify log --json"),
         ("inbox", "intake"),
         ("windows", "limits"),
+        ("settings", "check --settings"),
         ("help", "help"),
         ("help checks", "help checks"),
         ("help simulate", "help simulate"),
