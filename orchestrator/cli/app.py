@@ -145,9 +145,9 @@ def _say_version(wanted: bool) -> None:
 
 def _options(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the daemon keeps its tasks.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the daemon keeps its tasks.", readable=False)] = None,
     config: Annotated[Path | None, typer.Option(help="An additional orchestrator.toml, read last.")] = None,
-    socket: Annotated[Path | None, typer.Option(help="The daemon's socket.")] = None,
+    socket: Annotated[Path | None, typer.Option(help="The daemon's socket.", readable=False)] = None,
     json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
     output: Annotated[Format | None, typer.Option("--output", "-o", hidden=True)] = None,
     _: Annotated[
