@@ -133,10 +133,7 @@ def build_service(parts: ServiceParts) -> Service:
     events, changes = EventService(store.events, index), Changes()
     for part in (index, events, changes):
         supervisor.listen(part.on_decision)
-    recovery = RecoveryService(
-        index=index, supervisor=supervisor, store=store, definitions=parts.definitions, clock=clock
-    )
-    submissions = _submission_service(parts, index)
+    recovery, submissions = _recovery_service(parts, index), _submission_service(parts, index)
     status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
     schedules = build_schedules(store, submissions, supervisor, parts.notifications.announcer.announce)
@@ -265,6 +262,16 @@ def _submission_service(parts: ServiceParts, index: TaskIndex) -> SubmissionServ
         index=index,
         supervisor=parts.supervisor,
         inbox=parts.inbox,
+        clock=parts.clock,
+    )
+
+
+def _recovery_service(parts: ServiceParts, index: TaskIndex) -> RecoveryService:
+    return RecoveryService(
+        index=index,
+        supervisor=parts.supervisor,
+        store=parts.store,
+        definitions=parts.definitions,
         clock=parts.clock,
     )
 
