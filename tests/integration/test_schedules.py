@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from orchestrator.core.events.notice import MachineNoticeKind, check_key
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
@@ -52,12 +53,12 @@ class Desk:
             tell=self.tell,
         )
 
-    async def tell(self, key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> bool:
+    async def tell(self, key: str, kind: MachineNoticeKind, text: Sentence, *, command: str = "") -> bool:
         """Keep what people are told; the same thing is told once."""
         assert (kind, command) == (MachineNoticeKind.SCHEDULE, "orchestrator schedule show nightly")
         check_key(key)
         is_new = key not in self.told
-        self.told.setdefault(key, text)
+        self.told.setdefault(key, str(text))
         return is_new
 
     def wanted(self, **more: Any) -> NewSchedule:

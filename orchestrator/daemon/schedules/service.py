@@ -15,6 +15,7 @@ from typing import Protocol
 import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult, due_times, is_ahead
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.schedules.ahead import Ahead, next_times, recurrence_of, times_ahead
@@ -63,7 +64,7 @@ class NewSchedule:
 class Tell(Protocol):
     """Tells people something once; `command` shows more of it. Raises OSError."""
 
-    async def __call__(self, key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> bool: ...
+    async def __call__(self, key: str, kind: MachineNoticeKind, text: Sentence, *, command: str = "") -> bool: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,7 +111,7 @@ class ScheduleService:
     async def not_submitted(self, since: datetime, until: datetime) -> list[str]:
         """Return what was not submitted between two times, and why, for people."""
         return [
-            not_submitted(one, run)
+            str(not_submitted(one, run))
             for one in await self.listed()
             for run in one.runs
             if since <= run.at < until and run.result is not RunResult.SUBMITTED
