@@ -13,7 +13,7 @@ from orchestrator.core.task.checks import Verdict
 from orchestrator.core.task.user_requests import RequestKind
 from orchestrator.daemon.reporting.history import IncidentKind
 from orchestrator.server import report_texts
-from orchestrator.server.report_texts import CAME_TO_BE, SHARES, ReportFormat, as_text, headline
+from orchestrator.server.report_texts import CAME_TO_BE, SHARES, WAITED_FOR, ReportFormat, as_text, headline
 from orchestrator.server.report_words import KOREAN, WORDS
 from orchestrator.server.schemas.base import to_view
 from orchestrator.server.schemas.oversight.reports import ReportView
@@ -32,6 +32,7 @@ def said_in_report() -> Iterator[str]:
             yield from (one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str))
     yield from CAME_TO_BE.values()
     yield from SHARES.values()
+    yield from WAITED_FOR.values()
     for kinds in (IncidentKind, Verdict, RequestKind):
         yield from (str(kind).replace("_", " ") for kind in kinds)
     yield from ("failed", "blocked", "cancelled", "unreadable")
@@ -82,6 +83,10 @@ REPORT: Json = {
     "waiting": [{"task": "T-1", "title": "x", "kind": "question", "text": "x", "command": "x", "since": AT}],
     "shares": {kind: [{"name": "x", "spent": SPENT}] * 12 for kind in SHARES},
     "limitsMet": [{**INCIDENT, "until": AT}],
+    "stops": [
+        {"task": "T-1", "title": "x", "reason": reason, "times": times, "seconds": 60, "since": AT, "isOver": times > 1}
+        for times, reason in enumerate(WAITED_FOR, start=1)
+    ],
     "incidents": [{**INCIDENT, "kind": kind, "until": None} for kind in IncidentKind],
     "incidentCounts": dict.fromkeys(IncidentKind, 4),
     "machine": {
