@@ -19,11 +19,12 @@ from pathlib import Path
 
 import structlog
 
+from orchestrator.bootstrap.garbage import keep_collections_short
 from orchestrator.bootstrap.reloading import Reloader, SettingsSource
 from orchestrator.bootstrap.vigil import Vigil
+from orchestrator.bootstrap.watched_folders import WatchedFolders
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.checkpoint import Reason
-from orchestrator.core.task.task import Task
 from orchestrator.daemon.monitors import LOGIN_UNKNOWN
 from orchestrator.daemon.startup import catch_up_ended, load_tasks
 from orchestrator.daemon.watch import Watch
@@ -44,10 +45,7 @@ log = structlog.get_logger()
 CHECK_RESOURCES_SECONDS = 5.0
 FLUSH_TELEMETRY_SECONDS = 10.0
 CHECK_CLOCK_SECONDS = 60.0
-CHECK_FOLDERS_SECONDS = 5.0
 """How often these are done."""
-GATHER_FOLDERS_SECONDS = 0.5
-"""How long changes of what is watched are collected."""
 PR_SET_DUMPABLE = 4
 STANDARD_INPUT = 0
 SAVE_SECONDS = 20.0
@@ -86,14 +84,21 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
     derived = (daemon.reports, daemon.projections)
     behind = load_tasks(daemon.store, daemon.supervisor, derived, daemon.secrets)
     _start_timers(daemon)
-    _watch_files(daemon, sources, watch)
+    folders = WatchedFolders(daemon, sources, watch)
+    await folders.look()
     log.info("daemon_started", pid=os.getpid(), data_dir=str(daemon.store.data_dir), tasks=len(daemon.supervisor.tasks))
     vigil = Vigil(daemon, manager, lambda: reloader.outcome)
     manager.notify(READY)
     vigil.start()
-    loops = {"supervisor": daemon.supervisor.run, "watch": watch.run, **daemon.loops}
+    loops = {
+        "supervisor": daemon.supervisor.run,
+        "watch": watch.run,
+        "watched folders": folders.run,
+        **daemon.loops,
+    }
     own = [_named(name, run()) for name, run in loops.items()]
     parts = [*own, _named("api", server.serve())]
+    keep_collections_short()
     summaries = _named("summaries", catch_up_ended(daemon.store, derived, behind))
     try:
         await _run_until(stopping, [*parts, daemon.executor.failed])
@@ -133,37 +138,6 @@ def _start_timers(daemon: Daemon) -> None:
     timers.ring_every("clock", CHECK_CLOCK_SECONDS, supervisor.check_clock)
     timers.ring_every("checkpoints", daemon.settings.now.checkpoint_every, lambda: _checkpoint_running(daemon))
     daemon.resources.check()
-
-
-def _watch_files(daemon: Daemon, sources: SettingsSource, watch: Watch) -> None:
-    """Watch the settings, the definitions and the folders of live tasks.
-
-    To change what is watched takes time in proportion to all of it. So a burst of new or ended tasks changes it once,
-    and what happened to the files of a new task before that is looked for then.
-    """
-    known: tuple[Settings, frozenset[str]] = daemon.settings.now, frozenset()
-    due: asyncio.TimerHandle | None = None
-
-    def update() -> None:
-        nonlocal known, due
-        due, before = None, known[1]
-        known = daemon.settings.now, frozenset(daemon.supervisor.tasks)
-        declared = known[0].definition_folders()
-        tasks = map(daemon.store.files.path_of, known[1])
-        own = (*sources.folders(), *sources.definition_folders())
-        watch.look_at([*own, *declared.pipelines, *declared.roles, *tasks])
-        for task_id in known[1] - before:
-            daemon.supervisor.check_for_foreign_edit(task_id)
-
-    def update_if_changed(task: Task) -> None:
-        nonlocal due
-        is_live = task.id in daemon.supervisor.tasks
-        if due is None and (known[0] is not daemon.settings.now or (task.id in known[1]) != is_live):
-            due = asyncio.get_running_loop().call_later(GATHER_FOLDERS_SECONDS, update)
-
-    update()
-    daemon.supervisor.listen(lambda task, _event: update_if_changed(task))
-    daemon.timers.ring_every("folders", CHECK_FOLDERS_SECONDS, update)  # one that was missing may have been created
 
 
 def _checkpoint_running(daemon: Daemon) -> None:

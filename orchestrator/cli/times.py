@@ -27,11 +27,14 @@ def future_time(text: str) -> datetime:
 
 def past_time(text: str) -> datetime:
     """Return a time that has passed, as a person typed it."""
+    forms = "write 22:30, 8h, 2d, yesterday, 'yesterday 22:00' or 2026-05-28T22:30"
     try:
-        return parse_past(text, present())
+        at = parse_past(text, present())
     except ValueError as error:
-        said = f"{error}; write 22:30, 8h, 2d, yesterday, 'yesterday 22:00' or 2026-05-28T22:30"
-        raise typer.BadParameter(said) from None
+        raise typer.BadParameter(f"{error}; {forms}") from None
+    if at > present():
+        raise typer.BadParameter(f"{text!r} is still to come; {forms}")
+    return at
 
 
 def parse_future(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:
@@ -50,8 +53,7 @@ def parse_future(text: str, now: datetime, zone: tzinfo | None = None) -> dateti
 
 
 def parse_past(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:
-    """Return a time that has passed: `22:00` (the last one), `1h` or `2d` (ago), `yesterday`, `yesterday 22:00`,
-    `today`, ISO 8601.
+    """Return a past time: `22:00` (the last one), `1h`, `2d` (ago), `yesterday`, `yesterday 22:00`, `today`, ISO 8601.
 
     `zone` is that of the person who wrote it; None is the machine's. A day alone is its beginning. Raises ValueError.
     """

@@ -8,6 +8,7 @@ from pathlib import Path
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.access.credentials import Credentials
 from orchestrator.daemon.backup.notes import BackupNotes
+from orchestrator.daemon.backup.service import BackupService
 from orchestrator.daemon.callers import AccessControl
 from orchestrator.daemon.deliverables.archive import ArchiveService
 from orchestrator.daemon.deliverables.progress import ProgressService
@@ -74,6 +75,7 @@ class ServiceParts:
     isolation: Callable[[], str]
     broken_parts: Callable[[], Mapping[str, str]]
     notifications: NotificationService
+    backups: BackupService
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
 
@@ -109,6 +111,7 @@ class Service:
     notifications: NotificationService
     oversight: Oversight
     disk: DiskService
+    backups: BackupService
     schedules: ScheduleService
     sources: SourceService
 
@@ -128,13 +131,9 @@ def build_service(parts: ServiceParts) -> Service:
     store, inbox, supervisor, clock, redact = parts.store, parts.inbox, parts.supervisor, parts.clock, parts.redact
     index = TaskIndex(store, supervisor)
     events, changes = EventService(store.events, index), Changes()
-    supervisor.listen(index.on_decision)
-    supervisor.listen(events.on_decision)
-    supervisor.listen(changes.on_decision)
-    recovery = RecoveryService(
-        index=index, supervisor=supervisor, store=store, definitions=parts.definitions, clock=clock
-    )
-    submissions = _submission_service(parts, index)
+    for part in (index, events, changes):
+        supervisor.listen(part.on_decision)
+    recovery, submissions = _recovery_service(parts, index), _submission_service(parts, index)
     status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
     schedules = build_schedules(store, submissions, supervisor, parts.notifications.announcer.announce)
@@ -183,6 +182,7 @@ def build_service(parts: ServiceParts) -> Service:
         notifications=parts.notifications,
         disk=_disk_service(parts, index, tasks, schedules, sources),
         sources=sources,
+        backups=parts.backups,
     )
 
 
@@ -262,6 +262,16 @@ def _submission_service(parts: ServiceParts, index: TaskIndex) -> SubmissionServ
         index=index,
         supervisor=parts.supervisor,
         inbox=parts.inbox,
+        clock=parts.clock,
+    )
+
+
+def _recovery_service(parts: ServiceParts, index: TaskIndex) -> RecoveryService:
+    return RecoveryService(
+        index=index,
+        supervisor=parts.supervisor,
+        store=parts.store,
+        definitions=parts.definitions,
         clock=parts.clock,
     )
 

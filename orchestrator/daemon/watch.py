@@ -9,8 +9,10 @@ few seconds instead.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import structlog
@@ -26,63 +28,74 @@ STARTED_SECONDS = 1.0
 """After so long a new watch sees every change."""
 POLL_SECONDS = 2.0
 """Between comparisons of the files, if they cannot be watched."""
+MOST_COMPARED = 10_000
+"""Files of one folder that are compared; the kernel reports changes of all."""
 
-FileVersions = dict[Path, tuple[int, int, int]]
+FileVersions = Mapping[str, tuple[int, int, int]]
+"""What identifies the version of each file of a folder, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """The folders that are watched, with the versions of their files, and those that do not exist."""
+
+    files: Mapping[Path, FileVersions] = field(default_factory=dict)
+    missing: frozenset[Path] = frozenset()
 
 
 class Watch:
-    """Reports changes directly within the watched folders to `on_change`."""
+    """Reports changes directly within the watched folders to `on_change`. Files are read in other threads."""
 
     def __init__(self, on_change: Callable[[set[Path]], None]) -> None:
         self._on_change = on_change
-        self._folders: frozenset[Path] = frozenset()
-        self._missing: frozenset[Path] = frozenset()
+        self._watched = _Watched()
         self._has_complained = False
-        self._versions: FileVersions = {}
         self._changed = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
 
-    def look_at(self, folders: Iterable[Path]) -> None:
+    async def look_at(self, folders: Collection[Path]) -> None:
         """Watch these folders from now on; one that does not exist is left out until a later call finds it.
 
         The files of such a folder are reported then.
         """
-        named = frozenset(folders)
-        wanted = frozenset(folder for folder in named if folder.is_dir())
-        appeared, self._missing = wanted & self._missing, named - wanted
-        if wanted != self._folders:
-            kept = {path: version for path, version in self._versions.items() if path.parent in wanted}
-            self._versions = _versions_in(wanted - self._folders) | kept
-            self._folders = wanted
-            self._changed.set()
-        if new := {path for path in self._versions if path.parent in appeared}:
+        async with self._one_at_a_time:
+            before = self._watched
+            now = await asyncio.to_thread(_watched, folders, before)
+            if now.files.keys() != before.files.keys():
+                self._changed.set()
+            self._watched = now
+        appeared = before.missing & now.files.keys()
+        if new := {folder / name for folder in appeared for name in now.files[folder]}:
             self._on_change(new)
 
     async def run(self) -> None:
         """Watch until cancelled; the folders may change meanwhile."""
         while True:
             self._changed.clear()
-            if not self._folders:
+            if not self._watched.files:
                 await self._changed.wait()
                 continue
-            look = asyncio.get_running_loop().call_later(STARTED_SECONDS, self._compare)
+            look = asyncio.create_task(self._compare_once_started())
             try:
-                await self._until_changed(self._folders)
+                await self._until_changed()
             except FileNotFoundError:
                 pass
             except (OSError, RuntimeError) as error:  # watchfiles raises RuntimeError if inotify gives no instance
                 self._complain(str(error))
-                await self._poll(self._folders)
+                await self._poll()
             except ExceptionGroup as errors:  # so watchfiles fails over a name that is not UTF-8
                 _, others = errors.split((OSError, RuntimeError))
                 if others is not None:
                     raise
                 self._complain("; ".join(str(error) for error in errors.exceptions))
-                await self._poll(self._folders)
-            look.cancel()
+                await self._poll()
+            finally:
+                look.cancel()
 
-    async def _until_changed(self, folders: frozenset[Path]) -> None:
+    async def _until_changed(self) -> None:
         changes = awatch(
-            *folders,
+            *self._watched.files,
+            watch_filter=None,
             recursive=False,
             step=STEP,
             debounce=SETTLE,
@@ -91,21 +104,33 @@ class Watch:
             yield_on_timeout=False,
         )
         async for batch in changes:
-            paths = {Path(path) for _, path in batch}
-            for path in paths:
-                self._versions.pop(path, None)
-            self._versions |= _versions_of(paths)
+            async with self._one_at_a_time:
+                paths, files = await asyncio.to_thread(_with_changed, batch, self._watched.files)
+                self._watched = _Watched(files, self._watched.missing)
             self._on_change(paths)
 
-    async def _poll(self, folders: frozenset[Path]) -> None:
+    async def _compare_once_started(self) -> None:
+        """Report what changed after one watch was stopped and before the next one had started."""
+        await asyncio.sleep(STARTED_SECONDS)
+        await self._compare()
+
+    async def _poll(self) -> None:
         """Compare the files again and again until the folders change, which is when watching is tried again."""
         while not self._changed.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
                     await self._changed.wait()
-            found = await asyncio.to_thread(_versions_in, folders)
             if not self._changed.is_set():
-                self._report(found)
+                await self._compare()
+
+    async def _compare(self) -> None:
+        """Report the files that are not as they were when they were compared last."""
+        async with self._one_at_a_time:
+            before = self._watched
+            files, changed = await asyncio.to_thread(_compared, before.files)
+            self._watched = _Watched(files, before.missing)
+        if changed:
+            self._on_change(changed)
 
     def _complain(self, error: str) -> None:
         if not self._has_complained:
@@ -117,30 +142,51 @@ class Watch:
                 hint="raise fs.inotify.max_user_instances and max_user_watches; rename files whose names are not UTF-8",
             )
 
-    def _compare(self) -> None:
-        """Report what changed after one watch was stopped and before the next one had started."""
-        self._report(_versions_in(self._folders))
 
-    def _report(self, found: FileVersions) -> None:
-        before, self._versions = self._versions, found
-        changed = {path for path in before | self._versions if before.get(path) != self._versions.get(path)}
-        if changed:
-            self._on_change(changed)
+def _watched(folders: Collection[Path], before: _Watched) -> _Watched:
+    """Return what is watched from now on; what is known of the files of a folder stays known. Blocks."""
+    named = frozenset(folders)
+    there = frozenset(folder for folder in named if folder.is_dir())
+    files = {folder: before.files[folder] if folder in before.files else _versions_in(folder) for folder in there}
+    return _Watched(files, named - there)
 
 
-def _versions_in(folders: Iterable[Path]) -> FileVersions:
-    """Return what identifies a version of every file directly within some folders."""
-    found: FileVersions = {}
-    for folder in folders:
-        with suppress(OSError):
-            found |= _versions_of(folder.iterdir())
-    return found
+def _with_changed(
+    batch: Collection[tuple[object, str]], before: Mapping[Path, FileVersions]
+) -> tuple[set[Path], Mapping[Path, FileVersions]]:
+    """Return the paths that were reported to have changed, and all files with these as they are now. Blocks."""
+    paths = {Path(path) for _, path in batch}
+    changed: dict[Path, dict[str, tuple[int, int, int]]] = {}
+    for path in paths:
+        folder = changed.setdefault(path.parent, dict(before.get(path.parent, {})))
+        folder.pop(path.name, None)
+        folder |= _versions_of([path])
+    return paths, {folder: changed.get(folder, files) for folder, files in before.items()}
 
 
-def _versions_of(paths: Iterable[Path]) -> FileVersions:
-    found: FileVersions = {}
+def _compared(before: Mapping[Path, FileVersions]) -> tuple[Mapping[Path, FileVersions], set[Path]]:
+    """Return all files as they are now, and those that are not as they were. Blocks."""
+    now = {folder: _versions_in(folder) for folder in before}
+    changed = {
+        folder / name
+        for folder, files in now.items()
+        for name in before[folder].keys() | files.keys()
+        if before[folder].get(name) != files.get(name)
+    }
+    return now, changed
+
+
+def _versions_in(folder: Path) -> FileVersions:
+    """Return what identifies a version of every file directly within a folder."""
+    with suppress(OSError):
+        return _versions_of(islice(folder.iterdir(), MOST_COMPARED))
+    return {}
+
+
+def _versions_of(paths: Iterable[Path]) -> dict[str, tuple[int, int, int]]:
+    found = {}
     for path in paths:
         with suppress(OSError):
             row = path.stat()
-            found[path] = (row.st_ino, row.st_size, row.st_mtime_ns)
+            found[path.name] = (row.st_ino, row.st_size, row.st_mtime_ns)
     return found

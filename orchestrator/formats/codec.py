@@ -5,7 +5,7 @@ Times are UTC, ISO 8601 with Z and milliseconds; enums are written as their valu
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from types import NoneType
 from typing import TypeVar, cast
@@ -38,6 +38,8 @@ def to_json(value: object) -> Json:
         return str(value)
     if isinstance(value, datetime):
         return stamp(value)
+    if isinstance(value, date):
+        return value.isoformat()
     if isinstance(value, tuple | list | frozenset):
         return [to_json(item) for item in value]
     if isinstance(value, Mapping):

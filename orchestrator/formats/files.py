@@ -11,6 +11,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
+from grp import getgrgid
 from hmac import compare_digest
 from itertools import count
 from pathlib import Path
@@ -175,9 +176,7 @@ def parsed(content: bytes) -> dict[str, Json] | None:
 
 
 def owned_by_another(path: Path) -> str | None:
-    """Return the other user to whom a file belongs, or the folder that hides it; None if it is this user's or not
-    there.
-    """
+    """Return the other user who owns a file, or the folder that hides it; None if it is this user's, or missing."""
     for place in (path, *path.parents):
         try:
             uid = place.stat().st_uid
@@ -191,6 +190,17 @@ def owned_by_another(path: Path) -> str | None:
             return getpwuid(uid).pw_name
         except KeyError:
             return f"#{uid}"
+    return None
+
+
+def group_let_in(path: Path) -> str | None:
+    """Return the group whose members may write to a file, or may pass through the folder that hides it; else None."""
+    for place, needed, everybody in ((path, stat.S_IWGRP, stat.S_IWOTH), (path.parent, stat.S_IXGRP, stat.S_IXOTH)):
+        try:
+            found = place.stat()
+            return getgrgid(found.st_gid).gr_name if found.st_mode & (needed | everybody) == needed else None
+        except (OSError, KeyError):
+            continue
     return None
 
 

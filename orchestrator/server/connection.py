@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 import httpx
 
 from orchestrator import __version__
-from orchestrator.errors import OrchestratorError
-from orchestrator.formats.files import owned_by_another
+from orchestrator.formats.files import group_let_in, owned_by_another
+from orchestrator.server.errors import DaemonUnreachable
 from orchestrator.server.versions import VERSION
 
 READ_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
@@ -33,10 +34,6 @@ STOPPED = frozenset("tT")
 _CREDENTIALS = struct.Struct("3i")
 KEPT_OPEN = 2.0
 """Seconds that a connection is used again: the daemon closes one after five, and a request just then would be lost."""
-
-
-class DaemonUnreachable(OrchestratorError):
-    """No daemon answers on the socket."""
 
 
 class _Process(NamedTuple):
@@ -105,8 +102,12 @@ class Connection:
     def _unreachable(self) -> DaemonUnreachable:
         owner = None if os.geteuid() == 0 else owned_by_another(self._path)
         if owner is not None:
+            group = group_let_in(self._path)
+            users = f"and members of the group {group} may use it" if group else "who alone may use it"
+            join = f", or become a member and log in again: sudo usermod -aG {group} $USER" if group else ""
             return DaemonUnreachable(
-                f"{self._path} belongs to {owner}, who alone may use it; try again as that user: sudo -u {owner}"
+                f"{self._path} belongs to {owner}, {users}; try again as that user:"
+                f" sudo -u {quote(owner)} orchestrator …{join}"
             )
         return DaemonUnreachable(
             f"no daemon answers on {self._path}; start it with `orchestrator serve`, "

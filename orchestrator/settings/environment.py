@@ -32,6 +32,16 @@ def secret_files() -> tuple[dict[str, str], list[Problem]]:
     return found, problems
 
 
+def secrets_of_service() -> dict[str, str]:
+    """Return the secrets that systemd gave to the service of this machine or user, as far as this user may read them.
+
+    They are for looking whether the service has what it needs. Blocks.
+    """
+    places = (Path("/run"), *map(Path, filter(None, [os.environ.get("XDG_RUNTIME_DIR")])))
+    found = [read_secrets(place / "credentials/orchestrator.service", by_systemd=True)[0] for place in places]
+    return {name: value for secrets in found for name, value in secrets.items()}
+
+
 def secret_file(name: str) -> Path:
     """Return the file beside the user's settings that holds the secret for a variable."""
     return config_folders()[-1] / "credentials" / name

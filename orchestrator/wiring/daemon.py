@@ -39,7 +39,7 @@ from orchestrator.storage.vault import Vault
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
-from orchestrator.wiring.backups import backup_loop
+from orchestrator.wiring.backups import backup_service
 from orchestrator.wiring.base import Base, CurrentSettings
 from orchestrator.wiring.intake import intake_loops
 from orchestrator.wiring.launching import launch_config, model_of_task, task_factory
@@ -162,7 +162,7 @@ def _side_loops(base: Base, supervisor: Supervisor, service: Service) -> dict[st
     return {
         "schedules": service.schedules.run,
         "housekeeping": Housekeeper(service.disk).run,
-        "backups": backup_loop(base),
+        "backups": service.backups.schedule.run,
         **monitoring_loops(base, supervisor, service),
         **intake_loops(base, service),
         **notification_loops(base, service),
@@ -189,6 +189,7 @@ def _service(
         broken_parts=base.side.reasons,
         isolation=lambda: running.launching.isolation.summary,
         notifications=base.notifications,
+        backups=backup_service(base),
         redact=base.redactor.masked,
         clock=clock.now,
     )

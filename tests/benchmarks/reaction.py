@@ -292,12 +292,15 @@ async def _daemon(data: Path, ear: Ear) -> AsyncIterator[tuple[Supervisor, Inbox
 
 def _watching(supervisor: Supervisor, watch: Watch) -> Callable[[Task, Event], None]:
     known: frozenset[str] = frozenset()
+    looks: set[asyncio.Task[None]] = set()
 
     def look_if_others(_task: Task, _event: Event) -> None:
         nonlocal known
         if known != supervisor.tasks.keys():
             known = frozenset(supervisor.tasks)
-            watch.look_at(Path(task.folder) for task in supervisor.tasks.values())
+            look = asyncio.create_task(watch.look_at([Path(task.folder) for task in supervisor.tasks.values()]))
+            looks.add(look)
+            look.add_done_callback(looks.discard)
 
     return look_if_others
 

@@ -4,11 +4,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tests.acceptance.harness import DaemonHarness
 from tests.fakes.seeded_folder import Seeded, Size, seed
+from tests.fakes.seeded_service import seed_backups, settings_for
 from tests.fakes.seeded_texts import Words
 
 
@@ -19,9 +21,9 @@ class Site:
     harness: DaemonHarness
     origin: str
 
-    def link(self) -> str:
+    def link(self, scope: str = "admin") -> str:
         """A link that logs one browser in."""
-        return str(self.harness.request("POST", "/api/links", {})["url"])
+        return str(self.harness.request("POST", "/api/links", {"scope": scope})["url"])
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ def site(root: Path, scenario: dict[str, Any] | None = None, **settings: object)
 @contextmanager
 def seeded_site(root: Path, size: Size, words: Words | None = None, **settings: object) -> Iterator[SeededSite]:
     """Run a daemon on a folder that is seeded first."""
-    seeded = seed(root / "data", root / "search", size, words)
-    with site(root, None, **settings) as found:
+    home = root / "home"
+    seeded = seed(home / "data", home / "search", size, words)
+    seed_backups(home / "data", root / "backups", datetime.now(UTC))
+    with site(home, None, **{**settings_for(root), **settings}) as found:
         yield SeededSite(found.harness, found.origin, seeded)

@@ -1,14 +1,12 @@
 """A hostile web site in a real browser whose user is logged in: on another port of this machine, by two names."""
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from playwright.async_api import Browser
 
 from tests.browser.site import Site, site
+from tests.fakes.loopback_server import Handler, LoopbackServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -53,26 +51,17 @@ PAGE = """<!doctype html><title>evil</title><iframe name="hidden" src="ORIGIN/">
 """Everything that a page can make a browser send to another origin, and what it learns from each."""
 
 
-@contextmanager
-def hostile_site(target: str) -> Iterator[int]:
-    """Serve the page on a port of its own; what browsers send it is kept nowhere."""
-    content = PAGE.replace("ORIGIN", target).encode()
+class HostileSite(LoopbackServer):
+    """Serves the page on a port of its own; what browsers send it is kept nowhere."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    def __init__(self, target: str) -> None:
+        super().__init__(_Page)
+        self.content = PAGE.replace("ORIGIN", target).encode()
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
+class _Page(Handler[HostileSite]):
+    def do_GET(self) -> None:
+        self.send(200, self.stand_in.content, {"Content-Type": "text/html"})
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +78,9 @@ async def test_a_hostile_site_learns_and_changes_nothing(chromium: Browser, vict
     await own.goto(victim.link())
     await own.get_by_role("button").click()
     await own.wait_for_url(f"{victim.origin}/")
-    with hostile_site(victim.origin) as port:
+    with HostileSite(victim.origin) as site_elsewhere:
         evil = await context.new_page()
-        await evil.goto(f"http://{name}:{port}/")
+        await evil.goto(f"http://{name}:{site_elsewhere.port}/")
         async with evil.expect_response(f"{victim.origin}/api/pause") as paused:
             await evil.evaluate("done")
         async with evil.expect_response(f"{victim.origin}/api/tasks") as submitted:

@@ -9,13 +9,8 @@ import json
 import ssl
 import threading
 from contextlib import suppress
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from socket import create_connection, socket
-from socketserver import BaseServer
-from types import TracebackType
-from typing import Self
+from socket import create_connection
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -24,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from orchestrator.formats.codec import JsonObject
+from tests.fakes.loopback_server import Handler, LoopbackServer
 
 HOSTS = ("platform.claude.com", "api.anthropic.com")
 CHUNK = 65_536
@@ -31,10 +27,11 @@ EXPIRED = 1_700_000_000_000
 """Milliseconds since 1970, long ago."""
 
 
-class AccountServer:
-    """Serves from `__enter__` to `__exit__`; `renewals` counts the logins it renewed, each refresh token once."""
+class AccountServer(LoopbackServer):
+    """`renewals` counts the logins it renewed, each refresh token once."""
 
     def __init__(self, folder: Path, api: str) -> None:
+        super().__init__(_Proxy)
         self.api = urlsplit(api)
         self.tokens: list[str] = []  # with which the API was asked
         self.valid, self.renewals = "refresh-0", 0
@@ -43,15 +40,12 @@ class AccountServer:
         _make_certificate(self._certificate, self._key)
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.load_cert_chain(self._certificate, self._key)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Proxy, self))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
     @property
     def env(self) -> dict[str, str]:
         """The environment in which the CLI asks this server."""
         return {
-            "HTTPS_PROXY": f"http://127.0.0.1:{self._server.server_address[1]}",
+            "HTTPS_PROXY": self.url,
             "NODE_EXTRA_CA_CERTS": str(self._certificate),
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         }
@@ -69,17 +63,6 @@ class AccountServer:
             }
         }
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
     def renew(self, refresh: object) -> JsonObject | None:
         """Return a new login for a refresh token that was not used before, which ends its life; None otherwise."""
         with self.lock:
@@ -96,11 +79,7 @@ class AccountServer:
             }
 
 
-class _Proxy(BaseHTTPRequestHandler):
-    def __init__(self, server: AccountServer, request: socket, address: object, http: BaseServer) -> None:
-        self.account = server
-        super().__init__(request, address, http)
-
+class _Proxy(Handler[AccountServer]):
     def do_CONNECT(self) -> None:
         self.send_response(200)
         self.end_headers()
@@ -108,17 +87,12 @@ class _Proxy(BaseHTTPRequestHandler):
         self.close_connection = True
         with (
             suppress(OSError),  # the CLI may leave at any time
-            self.account.tls.wrap_socket(self.connection, server_side=True) as inner,
+            self.stand_in.tls.wrap_socket(self.connection, server_side=True) as inner,
         ):
-            _Service(self.account, inner, self.client_address, self.server)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        pass
+            _Service(self.stand_in, inner, self.client_address, self.server)
 
 
-class _Service(_Proxy):
-    protocol_version = "HTTP/1.1"
-
+class _Service(Handler[AccountServer]):
     def do_GET(self) -> None:
         self._relay(b"")
 
@@ -126,24 +100,20 @@ class _Service(_Proxy):
         self._relay(b"")
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self.read()
         if self.path.startswith("/v1/oauth/token"):
-            renewed = self.account.renew(json.loads(body).get("refresh_token"))
+            renewed = self.stand_in.renew(json.loads(body).get("refresh_token"))
             answer = json.dumps(renewed or {"error": "invalid_grant"}).encode()
-            self.send_response(200 if renewed else 400)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            self.send(200 if renewed else 400, answer, {"Content-Type": "application/json"})
             return
         if self.path.startswith("/v1/messages"):
-            self.account.tokens.append(self.headers.get("Authorization", "").removeprefix("Bearer "))
+            self.stand_in.tokens.append(self.headers.get("Authorization", "").removeprefix("Bearer "))
         self._relay(body)
 
     def _relay(self, body: bytes) -> None:
         lines = "".join(f"{key}: {value}\r\n" for key, value in self.headers.items() if key.lower() != "connection")
         head = f"{self.command} {self.path} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n"
-        with create_connection((self.account.api.hostname or "", self.account.api.port or 0)) as upstream:
+        with create_connection((self.stand_in.api.hostname or "", self.stand_in.api.port or 0)) as upstream:
             upstream.sendall(head.encode() + body)
             while piece := upstream.recv(CHUNK):
                 self.wfile.write(piece)

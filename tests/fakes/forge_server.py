@@ -9,26 +9,18 @@
 Responses have the format of the real ones as far as they are read. Lists come in pages, with a Link header.
 """
 
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha1
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from socket import socket
-from socketserver import BaseServer
-from types import TracebackType
-from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import orjson
 
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import object_of
+from tests.fakes.loopback_server import Handler, LoopbackServer
 
 TOKEN = "forge-token-of-the-tests"
 REPO = "team/tool"
@@ -129,10 +121,11 @@ class Answer:
     drips: bool = False
 
 
-class ForgeServer:
-    """Serves from `__enter__` to `__exit__`; its content may be inspected and changed between requests."""
+class ForgeServer(LoopbackServer):
+    """Its content may be inspected and changed between requests."""
 
     def __init__(self, dialect: Callable[["ForgeServer", Asked], Answer], prefix: str = "") -> None:
+        super().__init__(_Handler)
         self.viewer, self.token = "robot", TOKEN
         self.users = {"robot": "admin", "alice": "write", "bob": "admin", "mallory": "read"}
         self.branches = {"main": sha_of("main")}
@@ -149,30 +142,14 @@ class ForgeServer:
         self._dialect, self._prefix = dialect, prefix
         self._lost: deque[str] = deque()
         self._instead: deque[Answer] = deque()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Return the server's own address."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
     def api(self) -> str:
         """Return the base URL of its API."""
         return self.url + self._prefix
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def verify(self) -> None:
+        """Refuse a conversation that the published description does not allow."""
         assert not self.objections, self.objections
 
     @property
@@ -265,35 +242,18 @@ class ForgeServer:
         return Answer(body=rows, headers={"Link": f'<{following}>; rel="next"'})
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1  # head and body in one packet, or each answer waits for an acknowledgement
-
-    def __init__(
-        self, forge: ForgeServer, request: socket, client_address: tuple[str, int], server: BaseServer
-    ) -> None:
-        self.forge = forge
-        super().__init__(request, client_address, server)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Print nothing: stderr belongs to the tests."""
-
-    def handle(self) -> None:
-        """Run until the client gives up or is killed."""
-        with suppress(ConnectionError):
-            super().handle()
-
+class _Handler(Handler[ForgeServer]):
     def _take(self) -> None:
         parts = urlsplit(self.path)
-        content = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        prefix = self.forge.api.removeprefix(self.forge.url)
+        content = self.read()
+        prefix = self.stand_in.api.removeprefix(self.stand_in.url)
         asked = Asked(
             method=self.command,
             path=unquote(parts.path).removeprefix(prefix),
             query={name: values[0] for name, values in parse_qs(parts.query).items()},
             body=object_of(orjson.loads(content)) if content else {},
         )
-        answer = self.forge.answer(asked, self.headers.get("Authorization", ""))
+        answer = self.stand_in.answer(asked, self.headers.get("Authorization", ""))
         if answer is None:
             self.close_connection = True
             return
@@ -302,21 +262,14 @@ class _Handler(BaseHTTPRequestHandler):
         body = (
             answer.body if isinstance(answer.body, bytes) else b"" if answer.body is None else orjson.dumps(answer.body)
         )
-        self.send_response(answer.status)
-        for name, value in {"Content-Type": "application/json", **answer.headers}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.send(answer.status, body, {"Content-Type": "application/json", **answer.headers})
 
     def _drip(self) -> None:
         self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Endless: ")
-        while True:
+        while not self.stand_in.closing.wait(DRIPPING):
             self.wfile.write(b"x")
-            self.wfile.flush()
-            time.sleep(DRIPPING)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _take  # noqa: N815 - the names are the base class's
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _take
 
 
 def sha_of(name: str) -> str:

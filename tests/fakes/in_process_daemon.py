@@ -4,8 +4,9 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,8 @@ from orchestrator.core.schedule.admission import Capacity
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.ticket import Preflight
 from orchestrator.core.task.user_requests import RequestDraft
+from orchestrator.daemon.backup.schedule import BackupSchedule
+from orchestrator.daemon.backup.service import BackupService
 from orchestrator.daemon.notifications.build import build_notifications
 from orchestrator.daemon.service import ServiceParts, build_service
 from orchestrator.daemon.task_factory import Submission, TaskFactory
@@ -39,6 +42,7 @@ from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.workspaces.checkpoints import Checkpoints
 from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.recording_executor import RecordingExecutor
+from tests.fakes.waiting import running
 
 PATIENCE = 60.0
 """Seconds until a waiting test fails."""
@@ -79,6 +83,7 @@ class InProcessDaemon:
         self.workspace = Workspace(self.settings.data_dir)
         self.checkpoints = Checkpoints(self.workspace, self.store, self.inbox, lambda _: nullcontext(), clock.now)
         self.supervisor.listen(self.checkpoints.on_decision)
+        notifications = build_notifications(lambda: self.settings, self.store, self.redact, clock.now)
         self.service = build_service(
             ServiceParts(
                 settings=lambda: self.settings,
@@ -96,7 +101,17 @@ class InProcessDaemon:
                 usage_of=lambda _: None,
                 isolation=lambda: "bubblewrap",
                 broken_parts=dict,
-                notifications=build_notifications(lambda: self.settings, self.store, self.redact, clock.now),
+                notifications=notifications,
+                backups=BackupService(
+                    BackupSchedule(
+                        data_dir=self.settings.data_dir,
+                        config=None,
+                        settings=lambda: self.settings.backup,
+                        clock=clock.now,
+                        zone=UTC,
+                        announce=notifications.announcer.announce,
+                    )
+                ),
                 redact=self.redact,
                 clock=clock.now,
             )
@@ -146,17 +161,15 @@ async def serving(desk: InProcessDaemon) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(desk.service, desk.settings.allowed_hosts)
     at, group = [desk.settings.socket], desk.settings.socket_group
     server = make_server(app, at, desk.service.end_streams, listen=desk.settings.listen, group=group)
-    loop, serving = asyncio.create_task(desk.supervisor.run()), asyncio.create_task(server.serve())
     transport = httpx.AsyncHTTPTransport(uds=str(desk.settings.socket))
-    async with httpx.AsyncClient(transport=transport, base_url="http://orchestrator", timeout=PATIENCE) as client:
+    client = httpx.AsyncClient(transport=transport, base_url="http://orchestrator", timeout=PATIENCE)
+    async with running(desk.supervisor.run()), client:
+        serving = asyncio.create_task(server.serve())
         try:
             yield client
         finally:
             server.should_exit = True
             await serving
-            loop.cancel()
-            with suppress(asyncio.CancelledError):
-                await loop
 
 
 async def status_for_child(

@@ -14,39 +14,27 @@ The model is called once per call to the model, on the server's threads. An exce
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import socket
-from socketserver import BaseServer
-from types import TracebackType
-from typing import Self, assert_never
+from typing import assert_never
 from uuid import uuid4
 
 import orjson
 
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import object_of, text_of
+from tests.fakes.loopback_server import Handler, LoopbackServer
 from tests.fakes.scripted_model import Drip, Fail, Reply, Say, Scene, ScriptedModel, Use, scene_of
 
 
-class MessagesApi:
-    """Serves from `__enter__` to `__exit__`; `scenes` records every call to the model so far."""
+class MessagesApi(LoopbackServer):
+    """`url` is the value of ANTHROPIC_BASE_URL; `scenes` records every call to the model so far."""
 
     def __init__(self, model: ScriptedModel) -> None:
+        super().__init__(_Handler)
         self.scenes: list[Scene] = []
         self.input_tokens = 100
         """What every call to the model has taken in, as it reports."""
-        self.closing = threading.Event()
         self._model = model
         self._errors: list[Exception] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Return the value of ANTHROPIC_BASE_URL."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
     def env(self) -> dict[str, str]:
@@ -54,18 +42,9 @@ class MessagesApi:
         quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         return {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": "sk-ant-scripted", **quiet}
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-        if kind is None and self._errors:
+    def verify(self) -> None:
+        """Raise the model's own exception."""
+        if self._errors:
             raise self._errors[0]
 
     def answer(self, request: JsonObject) -> Reply:
@@ -79,19 +58,10 @@ class MessagesApi:
             return Fail(400, "invalid_request_error", f"the model failed: {error!r}")
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def __init__(self, api: MessagesApi, request: socket, client_address: tuple[str, int], server: BaseServer) -> None:
-        self.api = api
-        super().__init__(request, client_address, server)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Print nothing: stderr belongs to the tests."""
-
+class _Handler(Handler[MessagesApi]):
     def do_HEAD(self) -> None:
         """Answer the CLI's connectivity check."""
-        self._send(200, b"")
+        self.send(200)
 
     def do_GET(self) -> None:
         """Nothing else is served."""
@@ -99,11 +69,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Answer a call to the model, or a count of tokens."""
-        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        body = self.read()
         match self.path.split("?")[0]:
             case "/v1/messages":
                 request = object_of(orjson.loads(body))
-                self._play(self.api.answer(request), request)
+                self._play(self.stand_in.answer(request), request)
             case "/v1/messages/count_tokens":
                 self._send_json(200, {"input_tokens": 100})
             case _:
@@ -114,11 +84,11 @@ class _Handler(BaseHTTPRequestHandler):
             error: JsonObject = {"type": "error", "error": {"type": reply.error, "message": reply.message}}
             self._send_json(reply.status, error, reply.headers)
         elif request.get("stream") is True:
-            self._stream(reply, message_head(self.api, request))
+            self._stream(reply, message_head(self.stand_in, request))
         else:
             blocks: list[Json] = [*blocks_of(reply)]
-            whole: JsonObject = {"content": blocks, "stop_reason": stop_reason(reply), "usage": usage(self.api, 50)}
-            self._send_json(200, message_head(self.api, request) | whole)
+            end: JsonObject = {"stop_reason": stop_reason(reply), "usage": usage(self.stand_in, 50)}
+            self._send_json(200, message_head(self.stand_in, request) | {"content": blocks} | end)
 
     def _stream(self, reply: Say | Use | Drip, head: JsonObject) -> None:
         self.send_response(200)
@@ -126,22 +96,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
-        try:
-            for event in events_of(reply, head, self.api.closing):
-                self.wfile.write(b"event: %s\ndata: %s\n\n" % (text_of(event["type"]).encode(), orjson.dumps(event)))
-        except (BrokenPipeError, ConnectionResetError):
-            return  # the CLI was interrupted or ended
+        for event in events_of(reply, head, self.stand_in.closing):
+            self.wfile.write(b"event: %s\ndata: %s\n\n" % (text_of(event["type"]).encode(), orjson.dumps(event)))
 
     def _send_json(self, status: int, body: JsonObject, headers: Mapping[str, str] | None = None) -> None:
-        self._send(status, orjson.dumps(body), {"Content-Type": "application/json", **(headers or {})})
-
-    def _send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.send(status, orjson.dumps(body), {"Content-Type": "application/json", **(headers or {})})
 
 
 def message_head(api: MessagesApi, request: JsonObject) -> JsonObject:

@@ -32,7 +32,7 @@ class MailServer:
         self.refused_recipients: set[str] = set()
         self._controller = Controller(self, hostname="127.0.0.1", port=self.port)
 
-    async def handle_RCPT(  # noqa: N802 - aiosmtpd finds it by this name
+    async def handle_RCPT(
         self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
     ) -> str:
         if address in self.refused_recipients:
@@ -40,7 +40,7 @@ class MailServer:
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
-    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
         if self.refusals:
             return self.refusals.pop(0)
         content: Any = envelope.content

@@ -4,16 +4,16 @@ What it takes it writes into FILE, one line for each, before it answers: after a
 """
 
 import os
+import signal
 import sys
-import threading
-import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
+
+from tests.fakes.loopback_server import Handler, LoopbackServer
 
 
 class _Record:
@@ -28,12 +28,26 @@ class _Mail:
     def __init__(self, record: _Record) -> None:
         self._record = record
 
-    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
         content: Any = envelope.content
         head = content.decode("ascii", "replace").partition("\r\n\r\n")[0].replace("\r\n ", " ")
         lines = (line.partition(": ") for line in head.split("\r\n"))
         self._record.add("mail", next(value.strip() for name, _, value in lines if name == "X-Orchestrator-Key"))
         return "250 OK"
+
+
+class _Hooks(LoopbackServer):
+    def __init__(self, record: _Record, port: int) -> None:
+        super().__init__(_Hook, port)
+        self.record = record
+
+
+class _Hook(Handler[_Hooks]):
+    def do_POST(self) -> None:
+        """Record a webhook and answer."""
+        self.read()
+        self.stand_in.record.add("hook", self.headers["webhook-id"])
+        self.send(204)
 
 
 def taken(file: Path) -> dict[str, Counter[str]]:
@@ -49,23 +63,9 @@ def main() -> None:
     """Receive until the end of this process."""
     mail_port, hook_port, path = sys.argv[1:]
     record = _Record(path)
-
-    class Hook(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            """Record a webhook and answer."""
-            self.rfile.read(int(self.headers["Content-Length"]))
-            record.add("hook", self.headers["webhook-id"])
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
     Controller(_Mail(record), hostname="127.0.0.1", port=int(mail_port)).start()
-    server = ThreadingHTTPServer(("127.0.0.1", int(hook_port)), Hook)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    while True:
-        time.sleep(60)
+    with _Hooks(record, int(hook_port)):
+        signal.pause()
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from orchestrator.storage.store import FolderStore
 from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.repositories import commit, git, repository
 from tests.fakes.seeded_history import Happening, History, accepted, write_inputs
+from tests.fakes.seeded_service import seed_service
 from tests.fakes.seeded_texts import FILES, Words, write_transcript
 from tests.fakes.tasks import bundled_pipeline
 from tests.unit import playbook
@@ -128,6 +129,8 @@ class _Seeding:
         warned = Window(status="allowed_warning", resets_at=self.now + 4 * DAY, utilization=0.86, seen_at=self.now)
         used_up = Window(status="rejected", resets_at=reset, utilization=1.0, seen_at=self.now)
         self.store.keep_account(AccountState(windows={"five_hour": used_up, "seven_day": warned}))
+        made = (seeded.completed, seeded.blocked, seeded.review, seeded.long)
+        seed_service(self.store.data_dir, self.repo, made, self.words, self.now)
         return seeded
 
     def _title(self, number: int) -> str:

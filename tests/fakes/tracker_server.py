@@ -8,24 +8,20 @@
 Each mishap affects one request; afterwards the tracker responds normally.
 """
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import socket
-from socketserver import BaseServer
-from types import MappingProxyType, TracebackType
-from typing import Self, TypeAlias, assert_never
+from types import MappingProxyType
+from typing import TypeAlias, assert_never
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
 
 from orchestrator.formats.codec import Json, JsonObject
 from orchestrator.formats.fields import object_of
+from tests.fakes.loopback_server import Handler, LoopbackServer
 
 DAY = datetime(2026, 5, 28, 12, tzinfo=UTC)
 
@@ -108,10 +104,11 @@ class Asked:
         return int(self.query.get(name, otherwise))
 
 
-class TrackerServer:
-    """Serves from `__enter__` to `__exit__`; `asked` records every request so far."""
+class TrackerServer(LoopbackServer):
+    """`asked` records every request so far."""
 
     def __init__(self, issues: Mapping[str, Issue], token: str = "") -> None:
+        super().__init__(_Handler)
         self.issues, self.token = dict(issues), token
         self.asked: list[Asked] = []
         self.objections: list[str] = []
@@ -119,27 +116,9 @@ class TrackerServer:
         self.mishaps: list[Mishap] = []
         self.gives_etags = False
         """Whether answers have an ETag, and one that the client knows is 304."""
-        self.closing = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
-    @property
-    def url(self) -> str:
-        """Return the web address of an issue."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def verify(self) -> None:
+        """Refuse a conversation that the published description does not allow."""
         assert not self.objections, self.objections
 
     def change(self, name: str, **changes: object) -> None:
@@ -170,81 +149,56 @@ def at(number: int) -> str:
     return (DAY + timedelta(minutes=number)).isoformat()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def __init__(
-        self, tracker: TrackerServer, request: socket, client_address: tuple[str, int], server: BaseServer
-    ) -> None:
-        self.tracker = tracker
-        super().__init__(request, client_address, server)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Print nothing: stderr belongs to the tests."""
-
+class _Handler(Handler[TrackerServer]):
     def do_GET(self) -> None:
         """Respond, or use the next mishap."""
-        content = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        content = self.read()
         split = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(split.query).items()}
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = object_of(orjson.loads(content)) if content else {}
         asked = Asked(path=split.path, query=query, headers=headers, method=self.command, body=body)
-        self.tracker.asked.append(asked)
-        try:
-            if self.tracker.mishaps:
-                self._fail(self.tracker.mishaps.pop(0))
-            elif self.tracker.token and headers.get("authorization") != self.tracker.authorization():
-                self._send(401, {"message": "Bad credentials"})
-            else:
-                answer = self.tracker.answer(asked)
-                status = 404 if answer is None else self.tracker.status_of(asked)
-                self._send(status, {"message": "Not Found"} if answer is None else answer, headers)
-        except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True  # the client gave up
+        self.stand_in.asked.append(asked)
+        if self.stand_in.mishaps:
+            self._fail(self.stand_in.mishaps.pop(0))
+        elif self.stand_in.token and headers.get("authorization") != self.stand_in.authorization():
+            self._send(401, {"message": "Bad credentials"})
+        else:
+            answer = self.stand_in.answer(asked)
+            status = 404 if answer is None else self.stand_in.status_of(asked)
+            self._send(status, {"message": "Not Found"} if answer is None else answer, headers)
 
-    do_POST = do_GET  # noqa: N815 - the name is the base class's
+    do_POST = do_GET
 
     def _fail(self, mishap: Mishap) -> None:
         match mishap:
             case Status(status, headers):
-                self._begin(status, 2, headers)
-                self.wfile.write(b"{}")
+                self.send(status, b"{}", headers)
             case Silent():
-                self._begin(200, 1000, {})
+                self.begin(200, 1000)
                 self.wfile.write(b"{")
-                self.wfile.flush()
-                self.tracker.closing.wait()
+                self.stand_in.closing.wait()
             case Dripping():
                 self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Endless: ")
-                while not self.tracker.closing.wait(0.01):
+                while not self.stand_in.closing.wait(0.01):
                     self.wfile.write(b"x")
             case Flood(size):
-                self._begin(200, size, {})
+                self.begin(200, size)
                 for _ in range(0, size, 65536):
                     self.wfile.write(b" " * 65536)
             case Raw(body, headers):
-                self._begin(200, len(body), headers)
-                self.wfile.write(body)
+                self.send(200, body, headers)
             case _:
                 assert_never(mishap)
 
     def _send(self, status: int, body: Json, asked: Mapping[str, str] = MappingProxyType({})) -> None:
         content = b"" if status == HTTPStatus.NO_CONTENT else orjson.dumps(body)
         headers = {"Content-Type": "application/json"}
-        if self.tracker.gives_etags and status == HTTPStatus.OK:
+        if self.stand_in.gives_etags and status == HTTPStatus.OK:
             headers["ETag"] = f'W/"{sha256(content).hexdigest()}"'
             if asked.get("if-none-match") == headers["ETag"]:
                 status, content = HTTPStatus.NOT_MODIFIED, b""
-        self._begin(status, len(content), headers)
-        self.wfile.write(content)
-
-    def _begin(self, status: int, length: int, headers: Mapping[str, str]) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(length))
-        self.end_headers()
+        self.send(status, content, headers)
 
 
 def named(name: str) -> JsonObject | None:

@@ -1,8 +1,7 @@
 """The outbox of callbacks against a real receiver: each arrives once, whatever fails on the way."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +26,7 @@ from orchestrator.storage.task_files import FolderTaskFiles
 from orchestrator.workspaces.git import GitError
 from tests.fakes.callback_server import CallbackServer
 from tests.fakes.tasks import TASK_ID, submitted
+from tests.fakes.waiting import running, until
 
 PATIENCE = 60.0  # seconds
 QUICK = CallbackPatience(request=5, pause=0.05, longest_pause=0.2, progress=0.01)
@@ -104,14 +104,8 @@ class Place:
             patience=self.patience,
         )
         outbox = Outbox(parts)
-        running = asyncio.create_task(outbox.run())
-        try:
+        async with running(outbox.run()):
             yield outbox
-            assert not running.done()
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
 
     @property
     def is_settled(self) -> bool:
@@ -122,12 +116,6 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - a server's thread and files are what is waited for
-            await asyncio.sleep(0.005)
 
 
 def told(outbox: Outbox, task: Task) -> None:

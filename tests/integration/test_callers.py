@@ -11,7 +11,8 @@ import pytest
 
 from orchestrator.daemon.callers import AccessControl, Caller
 from orchestrator.storage.task_files import FolderTaskFiles
-from tests.integration.processes.stage import Stage, shell, until
+from tests.fakes.waiting import until
+from tests.integration.processes.stage import Stage, shell
 
 PR_SET_NO_NEW_PRIVS = 38
 

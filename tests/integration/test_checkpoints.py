@@ -4,7 +4,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from orchestrator.workspaces.workspace import Workspace
 from tests.fakes.recording_executor import RecordingExecutor
 from tests.fakes.repositories import commit, git, repository
 from tests.fakes.tasks import full_pipeline, submitted
+from tests.fakes.waiting import running
 from tests.fakes.world import START
 
 PATIENCE = 60.0
@@ -124,16 +125,10 @@ class CheckpointHarness:
 @asynccontextmanager
 async def at_work(folder: Path) -> AsyncIterator[CheckpointHarness]:
     harness = CheckpointHarness(folder)
-    loop = asyncio.create_task(harness.supervisor.run())
-    try:
-        await harness.begin()
-        yield harness
-        assert not loop.done()
-    finally:
-        loop.cancel()
-        with suppress(asyncio.CancelledError):
-            await loop
-        harness.store.close()
+    with closing(harness.store):
+        async with running(harness.supervisor.run()):
+            await harness.begin()
+            yield harness
 
 
 async def test_a_checkpoint_has_all_that_recovery_needs_and_no_value_of_the_environment(tmp_path: Path) -> None:

@@ -240,6 +240,28 @@ async def test_check_lists_every_problem_with_its_file_and_line(orchestrator: Sh
     assert (found["ok"], len(found["problems"]) > 2) == (False, True)
 
 
+async def test_check_tells_which_files_it_read_and_where_each_setting_comes_from(orchestrator: Shell) -> None:
+    own = orchestrator.home / ".config/orchestrator/orchestrator.toml"
+    assert f"read: no file; not there: /etc/orchestrator/orchestrator.toml, {own}" in (await orchestrator("check")).err
+    own.parent.mkdir(parents=True)
+    own.write_text('turn_timeout = 50\n[agent.env]\nHUNTER = "secret words"\n')
+    orchestrator.variables["ORCHESTRATOR_MAX_AGENTS"] = "3"
+    done = await orchestrator("check", "--settings")
+    assert done.code == 0
+    assert f"read: {own}; not there: /etc/orchestrator/orchestrator.toml" in done.err
+    rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines()}
+    assert rows["turn_timeout"] == ["50", f"{own}:1"]
+    assert rows["max_agents"] == ["3", "environment"]
+    assert rows["retry_delay"] == ["10", "default"]
+    assert rows["data_dir"] == [f'"{orchestrator.data}"', "options"]
+    assert "secret words" not in done.out
+    found = json.loads((await orchestrator("check", "--settings", "--json")).out)["settings"]
+    assert {"name": "max_agents", "value": "3", "source": "environment", "line": 0, "isMasked": False} in found[
+        "values"
+    ]
+    assert json.loads((await orchestrator("check", "--json")).out)["settings"] is None
+
+
 async def test_a_folder_that_is_no_workspace_is_not_imported(orchestrator: Shell, daemon: InProcessDaemon) -> None:
     done = await orchestrator("import", str(orchestrator.home))
     assert (done.code, daemon.supervisor.tasks) == (2, {})

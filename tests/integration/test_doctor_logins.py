@@ -4,10 +4,7 @@ import json
 import os
 import socket
 import stat
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from orchestrator.daemon.examination.examination import Check, Examiner
 from orchestrator.daemon.examination.logins import check_logins
 from orchestrator.daemon.inspection.doctor_checks import Level
 from orchestrator.settings.settings import Settings
+from tests.fakes.loopback_server import Handler, LoopbackServer
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.scripted_model import Fail, Say
 
@@ -25,33 +23,23 @@ LATER = "2099-01-01 00:00:00 UTC"
 SOON = "2000-01-01 00:00:00 UTC"
 
 
-class _Answers(BaseHTTPRequestHandler):
-    answers: Mapping[str, tuple[int, Mapping[str, str], object]] = {}
+Answer = tuple[int, Mapping[str, str], object]
+PATHS = {"github": "/api/v3/user", "gitlab": "/api/v4/personal_access_tokens/self", "jira": "/rest/api/2/myself"}
 
+
+class Services(LoopbackServer):
+    """Says to whom a token belongs, as the services of these names do."""
+
+    def __init__(self, **answers: Answer) -> None:
+        super().__init__(_Handler)
+        self.answers = {PATHS[name]: answer for name, answer in answers.items()}
+
+
+class _Handler(Handler[Services]):
     def do_GET(self) -> None:
-        status, headers, body = self.answers[self.path]
+        status, headers, body = self.stand_in.answers[self.path]
         given = self.headers.get("Authorization") == f"Bearer {TOKEN}"
-        content = json.dumps(body).encode()
-        self.send_response(status if given else 401)
-        for name, value in {**headers, "Content-Type": "application/json", "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def server(**answers: tuple[int, Mapping[str, str], object]) -> Iterator[str]:
-    paths = {"github": "/api/v3/user", "gitlab": "/api/v4/personal_access_tokens/self", "jira": "/rest/api/2/myself"}
-    handler = type("Handler", (_Answers,), {"answers": {paths[name]: answer for name, answer in answers.items()}})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
-        threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{found.server_address[1]}"
-        finally:
-            found.shutdown()
+        self.send(status if given else 401, json.dumps(body).encode(), {**headers, "Content-Type": "application/json"})
 
 
 def settings_of(tmp_path: Path, **tables: object) -> Settings:
@@ -73,15 +61,15 @@ def told(settings: Settings, **variables: str) -> list[tuple[Level, str]]:
     ],
 )
 def test_a_token_for_github_is_tried(tmp_path: Path, headers: Mapping[str, str], level: Level, said: str) -> None:
-    with server(github=(200, headers, {"login": "ada"})) as url:
-        settings = settings_of(tmp_path, trackers={"github": {"url": url}})
+    with Services(github=(200, headers, {"login": "ada"})) as services:
+        settings = settings_of(tmp_path, trackers={"github": {"url": services.url}})
         ((found, text),) = told(settings, GITHUB_TOKEN=TOKEN)
     assert (found, said in text) == (level, True), text
 
 
 def test_a_token_that_is_refused_would_stop_the_night_and_is_never_shown(tmp_path: Path) -> None:
-    with server(github=(200, {}, {})) as url:
-        settings = settings_of(tmp_path, trackers={"github": {"url": url}})
+    with Services(github=(200, {}, {})) as services:
+        settings = settings_of(tmp_path, trackers={"github": {"url": services.url}})
         (found,) = check_logins(settings, {"GITHUB_TOKEN": "an-older-token"})
     assert (found.level, found.mend) == (Level.BAD, "renew the token in GITHUB_TOKEN")
     assert "an-older-token" not in found.text
@@ -97,8 +85,8 @@ def test_a_token_that_is_refused_would_stop_the_night_and_is_never_shown(tmp_pat
     ],
 )
 def test_a_token_for_gitlab_says_itself_what_it_may_and_until_when(tmp_path: Path, token: object, level: Level) -> None:
-    with server(gitlab=(200, {}, token)) as url:
-        settings = settings_of(tmp_path, trackers={"gitlab": {"url": url}})
+    with Services(gitlab=(200, {}, token)) as services:
+        settings = settings_of(tmp_path, trackers={"gitlab": {"url": services.url}})
         ((found, _),) = told(settings, GITLAB_TOKEN=TOKEN)
     assert found is level
 

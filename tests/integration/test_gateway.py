@@ -6,8 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import uvicorn
 from mcp.server.mcpserver import MCPServer
 
 from orchestrator.core.task.ticket import TicketType
-from orchestrator.integrations.errors import AuthenticationFailed, NotFound, UnfitAnswer, Unreachable
+from orchestrator.integrations.errors import AuthenticationFailed, NotFound, NoTicket, UnfitAnswer, Unreachable
 from orchestrator.integrations.http import Patience
 from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.gateway import (
@@ -29,10 +28,11 @@ from orchestrator.integrations.tickets.gateway import (
     ToolRefused,
     conversation,
 )
-from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement, Tracker
+from orchestrator.integrations.tickets.text.ticket import Requirement, Tracker
 from orchestrator.integrations.tickets.trackers import Trackers
 from tests.fakes import gateway_server
 from tests.fakes.jira_server import JiraServer
+from tests.fakes.loopback_server import Handler, LoopbackServer
 
 JIRA = "https://jira.acme.example"
 BUG = {
@@ -242,26 +242,23 @@ def running() -> Iterator[str]:
         thread.join()
 
 
-class _Endless(BaseHTTPRequestHandler):
+class _Endless(Handler[LoopbackServer]):
     """An answer that never ends."""
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.read()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.end_headers()
-        with suppress(OSError):
-            while True:
-                self.wfile.write(b" " * 65536)
+        while True:
+            self.wfile.write(b" " * 65536)
 
 
 async def test_a_gateway_elsewhere_whose_answer_never_ends_is_refused(tmp_path: Path) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Endless) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        gate = registered(tmp_path, {"url": f"http://127.0.0.1:{server.server_port}/mcp"})
+    with LoopbackServer(_Endless) as server:
+        gate = registered(tmp_path, {"url": f"{server.url}/mcp"})
         with pytest.raises(UnfitAnswer, match="answered more than"):
             await fetched(gate)
-        server.shutdown()
 
 
 async def test_a_gateway_that_runs_elsewhere_is_spoken_to_over_http(tmp_path: Path) -> None:

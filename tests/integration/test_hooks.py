@@ -1,6 +1,5 @@
 """Webhooks over a real port: the signed ones wake their query once, and all others get one and the same answer."""
 
-import asyncio
 import hashlib
 import hmac
 import json
@@ -28,6 +27,7 @@ from tests.fakes.github_server import GitHubServer
 from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import commit, git
 from tests.fakes.tracker_server import Issue
+from tests.fakes.waiting import running, until
 
 PATIENCE = 30.0
 SECRET = "a long and random secret"
@@ -49,10 +49,7 @@ class Site:
         return await self.tcp.post(path, content=body, headers={"Content-Type": "application/json", **headers})
 
     async def until_asked(self, times: int) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while len(self.github.asked) < times:
-            assert time.monotonic() < deadline, "the query was not woken"
-            await asyncio.sleep(0.01)
+        await until(lambda: len(self.github.asked) >= times, "that the query is woken")
 
 
 @pytest_asyncio.fixture
@@ -81,14 +78,11 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         daemon.service.submissions.trackers = Trackers([github.account], Patience(request=5, pause=0.01))
         async with serving(daemon) as socket:
             url = httpx.URL((await socket.post("/api/links", json={})).json()["url"])
-            running = asyncio.create_task(daemon.service.intake.run_queries())
-            async with httpx.AsyncClient(base_url=f"http://{url.host}:{url.port}") as tcp:
+            address = f"http://{url.host}:{url.port}"
+            async with running(daemon.service.intake.run_queries()), httpx.AsyncClient(base_url=address) as tcp:
                 made = Site(daemon, tcp, github)
                 await made.until_asked(1)
                 yield made
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
     daemon.store.close()
 
 
@@ -115,10 +109,7 @@ async def test_a_signed_webhook_wakes_its_query_and_the_ticket_comes_from_the_tr
     answer = await site.send("/hooks/github/app", by_github(lie), lie)
     assert (answer.status_code, answer.json()) == (202, {"status": "accepted"})
     await site.until_asked(2)
-    deadline = time.monotonic() + PATIENCE
-    while not site.daemon.supervisor.tasks:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
+    await until(lambda: site.daemon.supervisor.tasks)
     (task,) = site.daemon.supervisor.tasks.values()
     assert task.title == "Its own title"
 

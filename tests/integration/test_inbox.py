@@ -1,12 +1,10 @@
 """The inbox over real files and a real store: what is taken, when, in which order, and what is refused."""
 
-import asyncio
 import grp
 import os
 import pwd
 import socket
 import stat
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -24,6 +22,7 @@ from orchestrator.daemon.intake.ticket_file import LARGEST
 from orchestrator.settings.sections.intake import InboxSettings
 from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import commit, git
+from tests.fakes.waiting import running, until
 
 PATIENCE = 30.0
 EVER = (datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
@@ -66,24 +65,12 @@ class Site:
     def reason(self, name: str) -> str:
         return (self.folder / "refused" / f"{name}.reason.txt").read_text().strip()
 
-    async def until(self, seen: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not seen():
-            assert time.monotonic() < deadline, "waited in vain"
-            await asyncio.sleep(0.01)
-
 
 @asynccontextmanager
 async def taking(site: Site) -> AsyncIterator[InProcessDaemon]:
     """Run the daemon with its inbox."""
-    async with serving(site.desk):
-        running = asyncio.create_task(site.desk.service.intake.run_inbox())
-        try:
-            yield site.desk
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
+    async with serving(site.desk), running(site.desk.service.intake.run_inbox()):
+        yield site.desk
 
 
 @pytest.fixture
@@ -94,7 +81,7 @@ def site(tmp_path: Path) -> Site:
 async def test_a_file_becomes_a_task_and_is_moved_to_done_with_the_id_beside_it(site: Site) -> None:
     site.put("slug.md", "---\ntitle: Slugs\npriority: high\nbudget: 3\nchecks:\n  - t=true\n---\nAdd slugify\n")
     async with taking(site):
-        await site.until((site.folder / "done" / "slug.md").exists)
+        await until((site.folder / "done" / "slug.md").exists)
         (task,) = site.tasks
         note = orjson.loads((site.folder / "done" / "slug.md.task.json").read_bytes())
         assert note["task"] == task.id
@@ -104,14 +91,14 @@ async def test_a_file_becomes_a_task_and_is_moved_to_done_with_the_id_beside_it(
         assert (record.source, record.name, record.task) == ("inbox", "slug.md", task.id)
         assert "sha256 " in record.evidence
         assert sorted(names_in(site.folder)) == ["done", "refused", "taking"]
-        await site.until(lambda: not list((site.root / "data/intake/pending").iterdir()))
+        await until(lambda: not list((site.root / "data/intake/pending").iterdir()))
 
 
 async def test_json_is_taken_as_the_api_takes_it(site: Site) -> None:
     body = {"text": "Do it", "title": "From JSON", "repo": str(site.repo), "autonomy": "interactive", "usd": 2}
     site.put("a.json", orjson.dumps(body))
     async with taking(site):
-        await site.until(lambda: site.tasks)
+        await until(lambda: site.tasks)
     (task,) = site.tasks
     assert (task.title, task.policy.autonomy, task.policy.caps.usd) == ("From JSON", Autonomy.INTERACTIVE, 2.0)
 
@@ -122,11 +109,11 @@ async def test_a_file_that_is_half_written_is_taken_only_when_it_is_whole(site: 
             slow.write("Add ")
             slow.flush()
             site.put("whole.md")
-            await site.until((site.folder / "done" / "whole.md").exists)
-            await site.until(lambda: site.desk.service.intake.inbox.state.waiting == 1)
+            await until((site.folder / "done" / "whole.md").exists)
+            await until(lambda: site.desk.service.intake.inbox.state.waiting == 1)
             assert (site.folder / "slow.md").exists()
             slow.write("slugify")
-        await site.until((site.folder / "done" / "slow.md").exists)
+        await until((site.folder / "done" / "slow.md").exists)
         assert (site.folder / "done" / "slow.md").read_text() == "Add slugify"
         assert len(site.tasks) == 2
 
@@ -138,7 +125,7 @@ async def test_files_are_taken_in_the_order_of_their_times_and_unfinished_ones_a
     for name in (".hidden.md", "a.md~", "b.part", "c.tmp", ".d.md.swp"):
         site.put(name)
     async with taking(site):
-        await site.until(lambda: len(list((site.folder / "done").glob("*.md"))) == 3)
+        await until(lambda: len(list((site.folder / "done").glob("*.md"))) == 3)
     assert [task.title for task in site.tasks] == ["Task 1", "Task 2", "Task 3"]
     assert len([name for name in names_in(site.folder) if name not in {"done", "refused", "taking"}]) == 5
 
@@ -148,13 +135,13 @@ async def test_a_full_queue_keeps_files_waiting_and_loses_none(site: Site) -> No
     for number in range(5):
         site.put(f"{number}.md", f"Task {number}\n")
     async with taking(site) as desk:
-        await site.until(lambda: "wait to begin" in desk.service.intake.inbox.state.trouble)
+        await until(lambda: "wait to begin" in desk.service.intake.inbox.state.trouble)
         assert 2 <= len(site.tasks) <= 3
         assert desk.service.intake.troubles()[0].startswith("inbox: ")
         site.set(most_waiting=100)
         desk.service.intake.hurry()
-        await site.until(lambda: len(site.tasks) == 5)
-        await site.until(lambda: not desk.service.intake.troubles())
+        await until(lambda: len(site.tasks) == 5)
+        await until(lambda: not desk.service.intake.troubles())
 
 
 async def test_tasks_whose_start_time_has_not_come_keep_no_file_waiting(site: Site) -> None:
@@ -162,19 +149,19 @@ async def test_tasks_whose_start_time_has_not_come_keep_no_file_waiting(site: Si
     for number in range(5):
         site.put(f"{number}.md", f"---\nat: 2099-01-01T00:00:00Z\n---\nTask {number}\n")
     async with taking(site) as desk:
-        await site.until(lambda: len(site.tasks) == 5)
-        await site.until(lambda: not desk.service.intake.troubles())
+        await until(lambda: len(site.tasks) == 5)
+        await until(lambda: not desk.service.intake.troubles())
 
 
 async def test_a_repository_that_is_missing_for_all_refuses_no_file_and_is_told_once(site: Site) -> None:
     site.set(repo=site.root / "nowhere")
     site.put("a.md")
     async with taking(site) as desk:
-        await site.until(desk.service.intake.troubles)
+        await until(desk.service.intake.troubles)
         site.set()
         desk.service.intake.hurry()
-        await site.until((site.folder / "done" / "a.md").exists)
-        await site.until(lambda: site.records(IntakeKind.RECOVERED))
+        await until((site.folder / "done" / "a.md").exists)
+        await until(lambda: site.records(IntakeKind.RECOVERED))
     assert len(site.records(IntakeKind.FAILED)) == 1
     assert not site.records(IntakeKind.REFUSED)
 
@@ -263,8 +250,8 @@ async def test_hostile_files_are_refused_with_the_reason_and_harm_nothing(site: 
     (site.folder / "folder.md").mkdir()
     site.put("good.md", "Do it\n")
     async with taking(site):
-        await site.until((site.folder / "done" / "good.md").exists)
-        await site.until(lambda: len(site.records(IntakeKind.REFUSED)) == len(HOSTILE) + 1)
+        await until((site.folder / "done" / "good.md").exists)
+        await until(lambda: len(site.records(IntakeKind.REFUSED)) == len(HOSTILE) + 1)
         reasons = [path.read_text() for path in (site.folder / "refused").glob("*.reason.txt")]
         assert len(reasons) == len(HOSTILE)
         for form, (_, _, words) in HOSTILE.items():
@@ -319,13 +306,13 @@ async def test_an_inbox_that_is_not_safe_takes_nothing_until_it_is(site: Site) -
     site.put("a.md")
     site.folder.chmod(0o777)
     async with taking(site) as desk:
-        await site.until(lambda: any("chmod o-w" in one for one in desk.service.intake.troubles()))
+        await until(lambda: any("chmod o-w" in one for one in desk.service.intake.troubles()))
         assert not site.tasks
         found = await desk.service.oversight.doctor.examine()
         assert any(one.name == "inbox" and "chmod o-w" in one.text for one in found.findings)
         site.folder.chmod(0o700)
         desk.service.intake.hurry()
-        await site.until((site.folder / "done" / "a.md").exists)
+        await until((site.folder / "done" / "a.md").exists)
 
 
 def test_files_of_other_users_count_if_they_or_their_group_are_listed() -> None:
@@ -353,8 +340,8 @@ async def test_files_of_listed_users_choose_nothing_that_runs_or_costs_more(site
         os.chown(path, other.pw_uid, other.pw_gid)
         path.rename(site.folder / name)
     async with taking(site):
-        await site.until((site.folder / "done" / "fine.md").exists)
-        await site.until(lambda: len(site.records(IntakeKind.REFUSED)) == 3)
+        await until((site.folder / "done" / "fine.md").exists)
+        await until(lambda: len(site.records(IntakeKind.REFUSED)) == 3)
     (task,) = site.tasks
     assert task.policy.caps.usd == 2
     assert "other users may name" in site.reason("else.md")
@@ -364,7 +351,7 @@ async def test_a_file_that_was_taken_is_the_same_one_after_a_restart_on_another_
     site.put("a.md", "Add slugify\n")
     inbox = site.desk.service.intake.inbox
     with opened(site.folder) as folder:
-        (file,) = folder.files()
+        (file,) = folder.listing(10).oldest
         moved = folder.take(file)
         inode, size, changed, device = moved.version
         renumbered = replace(moved, version=(inode + 1, size, changed, device + 1))
@@ -382,7 +369,7 @@ async def test_a_task_that_was_committed_before_a_crash_is_not_made_again(site: 
     inbox = site.desk.service.intake.inbox
     async with serving(site.desk):
         with opened(site.folder) as folder:
-            (file,) = folder.files()
+            (file,) = folder.listing(10).oldest
             moved = folder.take(file)
             site.folder.joinpath("done").chmod(0o500)  # the task is committed, and then the file cannot be moved
             if os.geteuid() == 0:
@@ -395,7 +382,7 @@ async def test_a_task_that_was_committed_before_a_crash_is_not_made_again(site: 
     if (site.folder / "done").exists():
         site.folder.joinpath("done").chmod(0o700)
     async with taking(site):
-        await site.until((site.folder / "done" / "a.md").exists)
+        await until((site.folder / "done" / "a.md").exists)
     assert len(site.tasks) == 1
     note = orjson.loads((site.folder / "done" / "a.md.task.json").read_bytes())
     assert note["task"] == site.tasks[0].id

@@ -46,6 +46,7 @@ from tests.fakes.jira_server import JiraServer
 from tests.fakes.recording_executor import RecordingExecutor
 from tests.fakes.repositories import repository
 from tests.fakes.tracker_server import Issue, Said
+from tests.fakes.waiting import running
 
 NOW = datetime(2026, 5, 28, 22, 30, tzinfo=UTC)
 RULES = bundled(Kind.CONFIG) / "redaction.toml"
@@ -109,12 +110,8 @@ class SubmissionHarness:
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         """Run the supervisor's loop."""
-        loop = asyncio.create_task(self.supervisor.run())
-        try:
+        async with running(self.supervisor.run()):
             yield
-        finally:
-            loop.cancel()
-            await asyncio.wait({loop})
 
     def written(self, task: Task, name: str) -> JsonObject:
         """Return a document in the task's folder."""

@@ -34,6 +34,7 @@ from orchestrator.storage.store import FolderStore
 from orchestrator.workspaces.git import GitError
 from tests.fakes.in_process_daemon import create_daemon
 from tests.fakes.repositories import commit, git, repository
+from tests.fakes.waiting import running
 from tests.fakes.world import START
 
 PIPELINES = load_definitions(Folders(pipelines=(bundled(Kind.PIPELINES),), roles=(bundled(Kind.AGENTS),))).pipelines
@@ -277,11 +278,10 @@ def at_rest(tmp_path: Path) -> Path:
     daemon = create_daemon(tmp_path / "data")
 
     async def begin() -> Path:
-        loop = asyncio.create_task(daemon.supervisor.run())
-        task = await daemon.accept(Submission(text="Say hello", repo=tmp_path / "repo"), "ada")
-        await daemon.inbox.settled()
-        loop.cancel()
-        return Path(task.folder)
+        async with running(daemon.supervisor.run()):
+            task = await daemon.accept(Submission(text="Say hello", repo=tmp_path / "repo"), "ada")
+            await daemon.inbox.settled()
+            return Path(task.folder)
 
     folder = asyncio.run(begin())
     daemon.store.close()

@@ -17,6 +17,17 @@ from tests.fakes.seeded_folder import Seeded, Size, seed
 SECRET = "hunter2-hunter2-hunter2"
 PAGES = (
     *("/report", "/report?hours=168", "/limits", "/limits?days=30", "/limits/now", "/pipelines", "/pipelines/full"),
+    *("/schedules", "/schedules/all/list", "/schedules/remove-dead-code", "/schedules/new/form", "/schedules/new/line"),
+    *("/schedules/remove-dead-code/change", "/schedules/remove-dead-code/now", "/backups", "/backups/now"),
+    *(
+        "/intake",
+        "/intake?refused=true",
+        "/intake/now",
+        "/notifications",
+        "/notifications?open=true",
+        "/disk",
+        "/disk/now",
+    ),
     *("/settings", "/settings?set=true", "/doctor", "/agents", "/agents/running", "/audit", "/audit?by=ada"),
 )
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon, servin
 from tests.fakes.jira_server import JiraServer
 from tests.fakes.repositories import commit, git
 from tests.fakes.tracker_server import DAY, Issue, Raw, Status, TrackerServer
+from tests.fakes.waiting import running, until
 
 PATIENCE = 30.0
 EVER = (datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
@@ -63,39 +64,27 @@ class Site:
 
     async def polled(self) -> None:
         """Wait until the tracker has been asked anew, and everything followed from it."""
-        before = (await self.desk.service.intake.queries.statuses())[0].polled_at
+        before = self.desk.service.intake.queries.statuses({})[0].polled_at
         self.desk.service.intake.queries.hurry()
 
-        async def is_new() -> bool:
-            (status,) = await self.desk.service.intake.queries.statuses()
+        def is_new() -> bool:
+            (status,) = self.desk.service.intake.queries.statuses({})
             return status.polled_at is not None and status.polled_at != before
 
         deadline = time.monotonic() + PATIENCE
-        while not await is_new():
+        while not is_new():
             assert time.monotonic() < deadline, self.desk.service.intake.troubles()
             await asyncio.sleep(0.01)
 
     async def asked(self, number: int) -> None:
         """Wait until the tracker has been asked so often."""
-        await self.until(lambda: len(self.server.asked) >= number)
-
-    async def until(self, seen: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not seen():
-            assert time.monotonic() < deadline, "waited in vain"
-            await asyncio.sleep(0.01)
+        await until(lambda: len(self.server.asked) >= number)
 
 
 @asynccontextmanager
 async def polling(site: Site) -> AsyncIterator[InProcessDaemon]:
-    async with serving(site.desk):
-        running = asyncio.create_task(site.desk.service.intake.run_queries())
-        try:
-            yield site.desk
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
+    async with serving(site.desk), running(site.desk.service.intake.run_queries()):
+        yield site.desk
 
 
 @pytest.fixture
@@ -269,13 +258,25 @@ async def test_a_full_queue_leaves_tickets_on_the_tracker(tmp_path: Path, github
         assert not desk.service.intake.troubles()
 
 
+async def test_tasks_of_others_leave_each_source_its_own_share(tmp_path: Path, github: GitHubServer) -> None:
+    site = on_github(tmp_path, github, most_waiting=2)
+    async with polling(site) as desk:
+        for _ in range(3):
+            await desk.accept(Submission(text="Do it\n", repo=site.repo), "ada")
+        await site.polled()
+        assert len(site.taken()) == 2
+        status = await desk.service.intake.status(1)
+        assert (status.queries[0].tasks_waiting, status.queries[0].most_waiting) == (2, 2)
+        assert status.inbox.tasks_waiting == 0
+
+
 async def test_a_tracker_that_is_busy_is_left_alone_as_long_as_it_wants_and_told_once(
     tmp_path: Path, github: GitHubServer
 ) -> None:
     github.mishaps = [Status(429, {"Retry-After": "600"}), Status(503, {}), Status(401, {})]
     site = on_github(tmp_path, github)
     async with polling(site) as desk:
-        await site.until(desk.service.intake.troubles)
+        await until(desk.service.intake.troubles)
         assert len(github.asked) == 1
         desk.service.intake.queries.wake("bugs")  # a webhook does not hurry a tracker that wants a pause
         await asyncio.sleep(0)
@@ -284,8 +285,8 @@ async def test_a_tracker_that_is_busy_is_left_alone_as_long_as_it_wants_and_told
             desk.service.intake.queries.hurry()
             await site.asked(number)
         await site.polled()
-        await site.until(lambda: not desk.service.intake.troubles())
-        await site.until(lambda: site.kinds(IntakeKind.RECOVERED))
+        await until(lambda: not desk.service.intake.troubles())
+        await until(lambda: site.kinds(IntakeKind.RECOVERED))
         assert len(site.kinds(IntakeKind.FAILED)) == 1
         assert len(site.taken()) == 2
 
@@ -297,7 +298,7 @@ async def test_answers_that_are_no_list_of_tickets_change_nothing(tmp_path: Path
     async with polling(site) as desk:
         for number in range(1, len(bodies) + 1):
             await site.asked(number)
-            await site.until(desk.service.intake.troubles)
+            await until(desk.service.intake.troubles)
             if number < len(bodies):
                 desk.service.intake.queries.hurry()
         assert not site.tasks
@@ -322,11 +323,11 @@ async def test_a_pipeline_or_a_repository_that_is_missing_fails_the_query_and_re
 ) -> None:
     site = on_github(tmp_path, github, pipeline="nothing")
     async with polling(site) as desk:
-        await site.until(desk.service.intake.troubles)
+        await until(desk.service.intake.troubles)
         assert "no pipeline 'nothing'" in desk.service.intake.troubles()[0]
         site.set(pipeline="", repo=tmp_path / "nowhere")
         desk.service.intake.hurry()
-        await site.until(lambda: "nowhere" in "".join(desk.service.intake.troubles()))
+        await until(lambda: "nowhere" in "".join(desk.service.intake.troubles()))
         site.set(repo=site.repo)
         await site.polled()
         assert len(site.taken()) == 2

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from orchestrator.core.events.notice import MachineNoticeKind, check_key
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
@@ -52,12 +53,12 @@ class Desk:
             tell=self.tell,
         )
 
-    async def tell(self, key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> bool:
+    async def tell(self, key: str, kind: MachineNoticeKind, text: Sentence, *, command: str = "") -> bool:
         """Keep what people are told; the same thing is told once."""
         assert (kind, command) == (MachineNoticeKind.SCHEDULE, "orchestrator schedule show nightly")
         check_key(key)
         is_new = key not in self.told
-        self.told.setdefault(key, text)
+        self.told.setdefault(key, str(text))
         return is_new
 
     def wanted(self, **more: Any) -> NewSchedule:
@@ -117,6 +118,34 @@ async def test_a_daemon_that_is_killed_while_it_submits_does_so_once(desk: Desk,
     every = [await desk.daemon.service.tasks.find(one.id) for one in await _all(desk)]
     assert [task.schedule.made_by for task in every] == [added.key(TONIGHT)]
     assert run.task == every[0].id
+
+
+@pytest.mark.parametrize("missed", Missed)
+@pytest.mark.parametrize("has_ended", [False, True])
+async def test_a_schedule_older_than_its_last_task_does_not_make_that_again(
+    desk: Desk, missed: Missed, has_ended: bool
+) -> None:
+    service = desk.restarted()
+    added = await service.add(desk.wanted(missed=missed), "ada")
+    desk.clock.now = TONIGHT + timedelta(seconds=1)
+    await service.look()
+    (made,) = desk.daemon.supervisor.tasks.values()
+    if has_ended:
+        await desk.daemon.service.tasks.cancel(made.id, "ada")
+        await desk.daemon.inbox.settled()
+    ScheduleStore(desk.daemon.settings.data_dir).save(added)  # as an older backup has it
+    restored = desk.restarted()
+    desk.clock.now += timedelta(minutes=2)
+    await restored.look()
+    (run,) = (await restored.find("nightly")).runs
+    assert (run.due, run.result, run.task) == (TONIGHT, RunResult.SUBMITTED, made.id)
+    assert [task.id for task in await _all(desk)] == [made.id]
+    desk.clock.now = TONIGHT + 3 * DAY + timedelta(hours=1)
+    again = desk.restarted()
+    await again.look()
+    late = [(RunResult.MISSED, 2), (RunResult.SUBMITTED if has_ended else RunResult.REFUSED, 1)]
+    told = late if missed is Missed.ONCE else [(RunResult.MISSED, 3)]
+    assert results(await again.find("nightly"))[1:] == told
 
 
 async def _all(desk: Desk) -> list[Any]:
@@ -310,3 +339,61 @@ async def test_the_api_adds_lists_runs_pauses_and_removes(client: httpx.AsyncCli
     listed = (await client.get("/api/schedules")).json()["schedules"]
     assert [one["name"] for one in listed] == ["clean-up-2"]
     assert (await client.get(f"/api/schedules/{name}")).status_code == 404
+
+
+async def test_a_changed_schedule_keeps_its_record_and_makes_up_for_nothing(desk: Desk) -> None:
+    service = desk.restarted()
+    await service.add(desk.wanted(missed=Missed.ONCE), "ada")
+    desk.clock.now = TONIGHT + timedelta(seconds=1)
+    await service.look()
+    before = await service.find("nightly")
+    desk.clock.now = TONIGHT + timedelta(hours=10)
+    wanted = desk.wanted(line="0 7 * * *", zone="Asia/Seoul", overlap=Overlap.QUEUE)
+    changed = await service.change("nightly", replace(wanted, work=replace(before.work, title="Other")), "grace")
+    assert (changed.runs, changed.created_by, changed.handled) == (before.runs, "ada", desk.clock.now)
+    assert service.next_time(changed) == TONIGHT + DAY
+    for again in (service, desk.restarted()):
+        await again.look()
+        found = await again.find("nightly")
+        assert (found.line, found.zone, found.overlap, found.work.title) == (
+            "0 7 * * *",
+            "Asia/Seoul",
+            "queue",
+            "Other",
+        )
+        assert results(found) == [(RunResult.SUBMITTED, 1)]
+
+
+async def test_a_change_that_would_be_refused_changes_nothing(desk: Desk) -> None:
+    service = desk.restarted()
+    added = await service.add(desk.wanted(), "ada")
+    with pytest.raises(SubmissionRefused, match="five fields"):
+        await service.change("nightly", desk.wanted(line="sometimes"), "ada")
+    with pytest.raises(NoSuchSchedule):
+        await service.change("daily", desk.wanted(), "ada")
+    assert await service.find("nightly") == added
+
+
+async def test_the_api_changes_a_schedule(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    repo = str(daemon.settings.data_dir.parent / "repo")
+    body = {"name": "tidy", "line": "@daily", "text": "Tidy up", "repo": repo}
+    await client.post("/api/schedules", json=body)
+    answer = await client.put("/api/schedules/tidy", json={**body, "line": "0 4 * * 0", "zone": "UTC", "usd": 2})
+    assert (answer.status_code, answer.json()["line"]) == (200, "0 4 * * 0")
+    assert (await daemon.service.schedules.find("tidy")).work.usd == 2
+    assert (await client.put("/api/schedules/none", json=body)).status_code == 404
+    assert (await client.put("/api/schedules/tidy", json={**body, "line": "x"})).status_code == 422
+
+
+async def test_what_is_ahead_is_in_order_and_bounded(desk: Desk) -> None:
+    service = desk.restarted()
+    await service.add(desk.wanted(line="0 */6 * * *"), "ada")
+    await service.add(replace(desk.wanted(line="30 * * * *"), name="often"), "ada")
+    await service.add(replace(desk.wanted(line="* * * * *"), name="paused"), "ada")
+    await service.pause("paused", "ada")
+    found = await service.ahead(timedelta(hours=24), 10)
+    assert [one.at for one in found.runs] == sorted(one.at for one in found.runs)
+    assert (found.more, len(found.runs), {one.schedule for one in found.runs}) == (True, 10, {"nightly", "often"})
+    whole = await service.ahead(timedelta(hours=24), 100)
+    assert [len([one for one in whole.runs if one.schedule == name]) for name in ("nightly", "often")] == [3, 24]
+    assert not whole.more

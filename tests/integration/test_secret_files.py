@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.formats.secret_files import LONGEST, read_secrets
-from orchestrator.settings.environment import environment_with_secrets
+from orchestrator.settings.environment import environment_with_secrets, secrets_of_service
 from orchestrator.settings.loading import SettingsError, load_settings
 from tests.acceptance.harness import DaemonHarness, Json
 
@@ -32,6 +32,15 @@ def test_a_secret_is_the_content_of_its_file_without_the_line_end(tmp_path: Path
     (tmp_path / "FOLDER").mkdir()
     assert read_secrets(tmp_path) == ({"GITHUB_TOKEN": "ghp_1"}, [])
     assert read_secrets(tmp_path / "missing") == ({}, [])
+
+
+def test_a_command_beside_the_service_looks_at_what_systemd_gave_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    keep(tmp_path / "credentials/orchestrator.service", "DESK_SECRET", mode=0o400)
+    assert secrets_of_service()["DESK_SECRET"] == "token"
+    assert "DESK_SECRET" not in environment_with_secrets(), "the command itself was not given it"
 
 
 @pytest.mark.parametrize("text", ["", "\n", "a\0b", "a" * (LONGEST + 1)])

@@ -3,9 +3,12 @@
 import asyncio
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, time
 from pathlib import Path
@@ -138,11 +141,36 @@ def test_the_same_seed_gives_the_same_days() -> None:
     assert first == second
 
 
+def environment(home: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+
+
+def test_ctrl_c_ends_a_simulation_with_what_there_is_and_progress_goes_to_the_terminal(tmp_path: Path) -> None:
+    terminal, its_end = os.openpty()
+    argv = [sys.executable, "-m", "orchestrator", "simulate", "--tasks", "5000", "--days", "366", "--json"]
+    env = {**environment(tmp_path), "TERM": "xterm", "COLUMNS": "80"}
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=its_end) as process:
+        os.close(its_end)
+        told = b""
+        while not re.search(rb"day (0\.[1-9]|[1-9])", told):
+            told += os.read(terminal, 65536)
+        process.send_signal(signal.SIGINT)
+        with suppress(OSError):  # how Linux says that the other side is closed
+            while more := os.read(terminal, 65536):
+                told += more
+        out = process.stdout.read() if process.stdout else b""
+    os.close(terminal)
+    assert process.returncode == 130
+    assert 0 < json.loads(out)["days"] < 366
+    assert b"stopped: this is what" in told
+    assert b"Traceback" not in told
+
+
 def test_the_command_prints_its_report_as_one_json_document(tmp_path: Path) -> None:
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
     argv = [sys.executable, "-m", "orchestrator", "simulate", *TINY, "--pipeline", "full", "--json"]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(argv, env=environment(tmp_path), capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
+    assert "\r" not in done.stderr, "no progress in a pipe"
     report = json.loads(done.stdout)
     assert report["violations"] == []
     assert report["seed"] == 0

@@ -20,7 +20,8 @@ from orchestrator.processes.run_state import pid_of
 from orchestrator.processes.spec import Activity
 from orchestrator.storage.task_files import FolderTaskFiles
 from tests.fakes.tasks import submitted
-from tests.integration.processes.stage import Stage, python, state_of, until
+from tests.fakes.waiting import until
+from tests.integration.processes.stage import Stage, python, state_of
 
 NOW = datetime(2026, 11, 21, 22, 0, 0, tzinfo=UTC)
 AT_WORK = submitted(

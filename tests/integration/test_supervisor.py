@@ -5,7 +5,7 @@ import errno
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -34,6 +34,7 @@ from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import Store, TaskLookups
 from orchestrator.supervisor.supervisor import Supervisor
 from tests.fakes.tasks import full_pipeline, submitted
+from tests.fakes.waiting import running
 from tests.fakes.world import START
 from tests.unit.playbook import limit_hit
 
@@ -141,15 +142,9 @@ class SupervisorHarness:
 async def at_work(data_dir: Path, capacity: Capacity | None = None) -> AsyncIterator[SupervisorHarness]:
     """Run a harness's loop; a loop that dies fails the test."""
     harness = SupervisorHarness(RefusingStore(data_dir), capacity or Capacity())
-    loop = asyncio.create_task(harness.supervisor.run())
-    try:
-        yield harness
-        assert not loop.done()
-    finally:
-        loop.cancel()
-        with suppress(asyncio.CancelledError):
-            await loop
-        harness.store.close()
+    with closing(harness.store):
+        async with running(harness.supervisor.run()):
+            yield harness
 
 
 def short_of_disk(reason: str) -> Shortage:

@@ -1,7 +1,7 @@
 """Try the service under a booted systemd.
 
     python -m tests.nspawn boot             build the machine if there is none (a minute), and boot it
-    python -m tests.nspawn try [NAME …]     run all scenarios in their order, or some
+    python -m tests.nspawn try [NAME …]     run all scenarios in their order (half an hour), or some
     python -m tests.nspawn enter [COMMAND]  a shell in the machine, or a command
     python -m tests.nspawn stop             power it off; its files stay
 
@@ -11,11 +11,25 @@ Without root or systemd-nspawn it says so and ends with exit code 77, which mean
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 
+from tests.nspawn import backups, notices, scenarios, schedules
 from tests.nspawn.machine import boot, build, entering, obstacle, stop
-from tests.nspawn.scenarios import SCENARIOS, say
+from tests.nspawn.scenarios import say
 
 SKIPPED = 77
+SCENARIOS: Mapping[str, Callable[[], None]] = {
+    one.__name__: one
+    for one in (
+        *(scenarios.install, scenarios.score, scenarios.prepare, scenarios.sandbox, scenarios.reload),
+        *(scenarios.bites, scenarios.upgrade, scenarios.warnings, scenarios.of_user),
+        *(schedules.schedules, schedules.commands, schedules.missed, schedules.zones),
+        *(notices.notices, notices.dead_channel, notices.morning_report),
+        *(backups.daily_backup, backups.backup_and_restore, backups.later_format),
+        scenarios.uninstall,
+    )
+}
+"""In their order: the service is installed first and removed last."""
 
 
 def main(arguments: list[str]) -> int:

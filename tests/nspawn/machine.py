@@ -43,12 +43,13 @@ def obstacle() -> str:
 
 
 def build() -> None:
-    """Make the machine's files, once: Debian's packages, and the packages that orchestrator needs."""
+    """Make the machine's files, once: Debian's packages, and those that orchestrator and a receiver of mail need."""
     if not (ROOT / "usr/lib/systemd/systemd").exists():
         ROOT.parent.mkdir(parents=True, exist_ok=True)
         _host("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", "bookworm", str(ROOT))
-    if not list(WHEELS.glob("pydantic-*")):
-        _host(sys.executable, "-m", "pip", "wheel", "-q", "-c", ".ci/constraints.txt", "-w", str(WHEELS), ".")
+    if not list(WHEELS.glob("aiosmtpd-*")):
+        collect = (sys.executable, "-m", "pip", "wheel", "-q", "-c", ".ci/constraints.txt", "-w", str(WHEELS))
+        _host(*collect, ".", "aiosmtpd")
 
 
 def make_wheel() -> Path:

@@ -6,7 +6,6 @@ event loop spin, USR2 lets a regular expression hold the interpreter.
 
 import json
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.nspawn.machine import PROGRAM, PYTHON, ROOT, as_account, make_wheel, out, run, until
@@ -89,9 +88,7 @@ def prepare() -> None:
     before = "\n".join(
         line for line in lines if line.split("=")[0].strip() in {"data_dir", "socket"} or line[:1] == "#"
     )
-    agent = out(
-        PYTHON, "-c", "from orchestrator.pipelines.bundled import *; print(bundled(Kind.SCRIPTED_AGENT))"
-    ).strip()
+    agent = out(PYTHON, "-c", FIND_AGENT).strip()
     text = AGENT.format(python=PYTHON, agent=agent, scenario=json.dumps(HELD))
     (ROOT / str(SETTINGS)[1:]).write_text(f"{before}\n{text}")
     (DROP_INS / "zz-test.conf").write_text(f"[Service]\nWatchdogSec={BITE_SECONDS}\nRestartSec=1\n")
@@ -254,9 +251,3 @@ def shown(words: str) -> str:
     """Return the status that systemd shows, if it has these words."""
     text = out("systemctl", "show", "--value", "--property=StatusText", UNIT).strip()
     return text if words in text else ""
-
-
-SCENARIOS: Mapping[str, Callable[[], None]] = {
-    one.__name__: one
-    for one in (install, score, prepare, sandbox, reload, bites, upgrade, warnings, of_user, uninstall)
-}

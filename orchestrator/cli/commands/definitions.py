@@ -14,7 +14,8 @@ from rich.text import Text
 
 from orchestrator.agents.mcp_servers import ServersMissing, find_server
 from orchestrator.cli.context import CliContext, Json, UsageError, context_of
-from orchestrator.cli.output import complain, console, plain, print_json
+from orchestrator.cli.output import complain, console, note, plain, print_json
+from orchestrator.cli.reports.settings_in_force import files_text, settings_view, show_settings
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.formats.codec import JsonObject
 from orchestrator.formats.table import DefinitionError, Problem, nearest
@@ -24,6 +25,7 @@ from orchestrator.pipelines.definitions import Definitions, load_definitions, pa
 from orchestrator.pipelines.pipeline_file import parse_pipeline
 from orchestrator.pipelines.pipeline_rules import check_roles
 from orchestrator.pipelines.schemas import pipeline_schema, role_schema, state_schema
+from orchestrator.server.schemas.oversight.inspection import SettingsView
 from orchestrator.server.schemas.task_input import SubmissionBody
 from orchestrator.server.schemas.tasks import TaskView
 from orchestrator.settings.loading import SettingsError, load_settings
@@ -41,12 +43,13 @@ class ProblemLine(BaseModel):
 
 
 class Checked(BaseModel):
-    """The names of valid definitions, and all problems."""
+    """The names of valid definitions, all problems, and the settings if they are asked for and valid."""
 
     ok: bool
     pipelines: tuple[str, ...]
     roles: tuple[str, ...]
     problems: tuple[ProblemLine, ...]
+    settings: SettingsView | None = None
 
 
 def check(
@@ -54,13 +57,22 @@ def check(
     path: Annotated[
         Path | None, typer.Argument(help="A configuration folder, or one file; default: what `serve` would read.")
     ] = None,
+    show: Annotated[
+        bool,
+        typer.Option("--settings", help="Also show every setting, and where its value comes from."),
+    ] = False,
     json: Json = False,
 ) -> int:
     """Validate settings, pipelines and roles, and list every problem with file and line. Needs no daemon."""
     found = _checked(context_of(context), path and path.expanduser().absolute())
     if json:
-        print_json(found)
-    elif found.ok:
+        print_json(found if show else found.model_copy(update={"settings": None}))
+        return int(not found.ok)
+    if show and found.settings:
+        show_settings(found.settings)
+    if found.settings:
+        note(files_text(found.settings.files))
+    if found.ok:
         console().print(Text("ok", style="green"), _names("pipelines", found.pipelines), _names("roles", found.roles))
     else:
         complain(*(str(Problem(source=one.source, line=one.line, text=one.text)) for one in found.problems))
@@ -70,8 +82,10 @@ def check(
 def _checked(options: CliContext, path: Path | None) -> Checked:
     problems: list[Problem] = []
     definitions = Definitions(pipelines={}, roles={})
+    view: SettingsView | None = None
     try:
         settings = _settings(options, path)
+        view = settings_view(settings)
     except SettingsError as error:
         problems += error.problems
         settings = Settings.model_construct()
@@ -86,6 +100,7 @@ def _checked(options: CliContext, path: Path | None) -> Checked:
         pipelines=tuple(definitions.pipelines),
         roles=tuple(definitions.roles),
         problems=tuple(ProblemLine(source=one.source, line=one.line, text=one.text) for one in problems),
+        settings=view,
     )
 
 

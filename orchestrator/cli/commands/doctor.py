@@ -20,9 +20,9 @@ from orchestrator.daemon.inspection.doctor_checks import (
     of_another,
 )
 from orchestrator.errors import OrchestratorError
-from orchestrator.formats.files import owned_by_another
+from orchestrator.formats.files import group_let_in, owned_by_another
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
-from orchestrator.settings.environment import environment_with_secrets
+from orchestrator.settings.environment import environment_with_secrets, secrets_of_service
 from orchestrator.settings.loading import SettingsError
 from orchestrator.settings.settings import Settings
 
@@ -73,7 +73,7 @@ def _findings(place: CliContext, *, canary: bool) -> Iterator[DoctorFinding]:
         )
         places = place.places()
         settings = Settings.model_construct(data_dir=places.data_dir, socket=places.socket)
-    yield from findings(settings, environment_with_secrets(), canary=canary)
+    yield from findings(settings, {**secrets_of_service(), **environment_with_secrets()}, canary=canary)
 
 
 def findings(settings: Settings, variables: Environment, *, canary: bool = False) -> Iterator[DoctorFinding]:
@@ -92,7 +92,9 @@ def daemon(settings: Settings) -> DoctorFinding:
     except (DaemonUnreachable, RequestRefused, OrchestratorError) as error:
         text, owner = str(error).partition(";")[0], owned_by_another(settings.socket)
         if owner is not None and is_listening(settings.socket):
-            return of_another("daemon", f"it listens on {settings.socket}, where only {owner} may ask it", owner)
+            group = group_let_in(settings.socket)
+            who = f"{owner} and the group {group}" if group else f"only {owner}"
+            return of_another("daemon", f"it listens on {settings.socket}, where {who} may ask it", owner)
         return DoctorFinding(name="daemon", level=Level.BAD, text=text, mend=starts_daemon(settings.socket))
     return DoctorFinding(
         name="daemon", level=Level.OK, text=f"pid {found.pid}, version {found.version}, {found.health}"

@@ -4,6 +4,8 @@ import typer
 
 from orchestrator.bootstrap.process import serve as live
 from orchestrator.cli.context import context_of
+from orchestrator.errors import InvalidTransition, NotPossibleNow, OrchestratorError
+from orchestrator.storage.folder.format import UnfinishedRestore, UnfitFolder
 
 
 def serve(context: typer.Context) -> int:
@@ -12,4 +14,10 @@ def serve(context: typer.Context) -> int:
     Agents keep running under their holders, and the next `serve` takes them over.
     """
     options = context_of(context)
-    return live(options.settings, options.config)
+    try:
+        return live(options.settings, options.config)
+    except (InvalidTransition, NotPossibleNow) as error:
+        if isinstance(error, UnfitFolder) and not isinstance(error, UnfinishedRestore):
+            raise
+        # The exit code of what is refused says to systemd that to start again is in vain.
+        raise OrchestratorError(str(error)) from error

@@ -32,6 +32,7 @@ from orchestrator.core.task.progress import StageStatus, StepStatus
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import RequestKind, RequestStatus
 from orchestrator.daemon.reporting.summary import BLOCKED_FILE, SUMMARY_FILE
+from orchestrator.formats.person import person_name
 from orchestrator.server.schemas.task_input import TaskFilter
 from orchestrator.server.schemas.tasks import PublicationView, TaskLine, TaskView
 
@@ -182,7 +183,7 @@ def _parts(task: TaskView) -> Iterator[tuple[str, Table]]:
             str(request.number),
             request.subject.value,
             request.status.replace("_", " "),
-            request.answered_by or "",
+            person_name(request.answered_by or ""),
             request.text,
             request.answer or "",
         )
@@ -295,7 +296,8 @@ def tasks(  # noqa: PLR0913, PLR0917 - one parameter for each option
         else:
             console().print(table(HEADINGS, [_row(task) for task in page.tasks]))
     else:
-        note("no tasks; submit one with `orchestrator submit`")
+        narrowed = bool(status or repo or pipeline or search)
+        note("no task fits" if narrowed else "no tasks; submit one with `orchestrator submit`")
     if page.next_cursor:
         note(f"the newest {len(page.tasks)}; --all lists all of them")
 

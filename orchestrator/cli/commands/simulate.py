@@ -1,6 +1,5 @@
 """`simulate`: simulate days of work with the user's settings and pipelines on a virtual clock."""
 
-import asyncio
 from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Annotated
@@ -8,9 +7,11 @@ from typing import Annotated
 import typer
 from pydantic import RootModel
 
+from orchestrator.cli.app import INTERRUPTED
 from orchestrator.cli.context import Json, UsageError, context_of
-from orchestrator.cli.output import complain, console, duration, facts, print_json, table
-from orchestrator.cli.reports.advice import AdvisedReport, advised, show_advice, simulate_variants
+from orchestrator.cli.output import complain, console, duration, facts, note, print_json, table
+from orchestrator.cli.reports.advice import AdvisedReport, Variant, advised, show_advice, simulate_variants
+from orchestrator.cli.reports.simulating import SimulationStopped, run_simulation
 from orchestrator.core.task.pipeline import Pipeline
 from orchestrator.core.task.task import Task
 from orchestrator.formats.table import nearest
@@ -21,7 +22,7 @@ from orchestrator.settings.sections.windows import zone_of
 from orchestrator.settings.settings import Settings
 from orchestrator.supervisor.recurrence import parse_recurrence
 from orchestrator.supervisor.simulation.metrics import SimulationReport, Violation
-from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan
+from orchestrator.supervisor.simulation.runner import DaemonConfig, SimulationPlan
 
 WAITED_FOR = {
     "pending": "a slot to begin",
@@ -64,7 +65,8 @@ def simulate(  # noqa: PLR0913, PLR0917 - one for each option
 ) -> int:
     """Simulate days of work with your settings and pipelines; agents, users and the account are made up.
 
-    Every decision is made by the real code. Exits with 1 if the daemon violated one of its invariants.
+    Every decision is made by the real code. Exits with 1 if the daemon violated one of its invariants. Ctrl-C ends it
+    with what there is so far.
     """
     settings = context_of(context).settings()
     start_logging("error", settings.log.format)
@@ -75,15 +77,29 @@ def simulate(  # noqa: PLR0913, PLR0917 - one for each option
     )
     for line in plan.schedules:
         _require_line(line, plan.zone)
-    report = asyncio.run(Simulation(config, plan).run())
+    try:
+        report = run_simulation(config, plan, "simulating")
+    except SimulationStopped as stopped:
+        print_json(ReportView(advised(stopped.report, ()))) if json else _show(stopped.report)
+        note(f"stopped: this is what {stopped.report.days:g} of {days:g} days came to")
+        return INTERRUPTED
     if not json:
         _show(report)
-    variants = simulate_variants(config, plan, report) if advise and report.ok else ()
+    variants, code = _advice(config, plan, report) if advise and report.ok else ((), int(not report.ok))
     if json:
         print_json(ReportView(advised(report, variants)))
     elif variants:
         show_advice(variants, sum(report.tasks.values()))
-    return int(not report.ok)
+    return code
+
+
+def _advice(config: DaemonConfig, plan: SimulationPlan, report: SimulationReport) -> tuple[tuple[Variant, ...], int]:
+    """Return what the same days would have come to with other settings, and the exit code."""
+    try:
+        return simulate_variants(config, plan, report), 0
+    except SimulationStopped:
+        note("stopped: what other settings would have come to is left out; the report is whole")
+        return (), INTERRUPTED
 
 
 def _zone(name: str) -> tzinfo:

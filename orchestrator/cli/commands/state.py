@@ -39,7 +39,6 @@ Document = Mapping[str, Json]
 Workspace = Annotated[
     Path, typer.Argument(metavar="WORKSPACE", help="The folder with the state.json.", show_default=False)
 ]
-Names = Annotated[list[str] | None, typer.Option(help="Repeatable.")]
 
 
 class StateOperations(Protocol):
@@ -84,9 +83,7 @@ def init(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
 @state.command(epilog="Example: [bold]orchestrator state scan work/STABLE-1234[/bold]")
 def scan(context: typer.Context, workspace: Workspace) -> int:
-    """Search the ticket.json of a workspace for secrets, mask them, and record the result. Exit code 1 if it must not
-    be passed on.
-    """
+    """Search a workspace's ticket.json for secrets, mask them and record the result; exit code 1 if it must stay."""
     folder = workspace.expanduser().resolve()
     if is_task(folder):
         raise UsageError("the ticket of a task was searched when it was submitted")
@@ -115,7 +112,9 @@ def transition(  # noqa: PLR0913, PLR0917 - one parameter for each option
     workspace: Workspace,
     from_state: Annotated[str, typer.Argument(metavar="FROM", help="The present state.")],
     to_state: Annotated[str, typer.Argument(metavar="TO", help="The next state.")],
-    artifact: Names = None,
+    artifact: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="A file of the state that is left; repeatable.")
+    ] = None,
     reason: Annotated[str, typer.Option(help="The reason, for a move to BLOCKED.")] = "",
 ) -> int:
     """Move from one state to another, if the guards are satisfied."""
@@ -132,7 +131,7 @@ def step(  # noqa: PLR0913, PLR0917 - one parameter for each option
         int | None, typer.Argument(metavar="STEP", help="The step's number; without it, JSON is read.")
     ] = None,
     status: Annotated[StepStatus | None, typer.Argument(help="Its new status.")] = None,
-    commit: Names = None,
+    commit: Annotated[list[str] | None, typer.Option(metavar="SHA", help="A commit of the step; repeatable.")] = None,
     checkpoint: Annotated[str | None, typer.Option(help="A JSON object, or null to remove the old one.")] = None,
 ) -> int:
     """Update a step, from options or as {step_id, status, checkpoint, commits} from standard input."""

@@ -21,8 +21,10 @@ from orchestrator.cli.output import (
     print_json,
     status_text,
     table,
+    waits_text,
 )
 from orchestrator.core.schedule.run_windows import span_to
+from orchestrator.formats.person import person_name
 from orchestrator.formats.units import size
 from orchestrator.server.schemas.daemon import DoctorBriefView, RunningView, StatusView
 from orchestrator.server.schemas.limits import DayView, LimitsView, RunWindowView, WindowView
@@ -64,11 +66,15 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
     return [
         ("health", Text(found.health, style="green" if found.health == "ok" else "bold yellow")),
         ("because", found.pressure or found.trouble),
-        ("paused", found.paused_by and f"all tasks, by {found.paused_by}, until orchestrator resume --all"),
+        (
+            "paused",
+            found.paused_by and f"all tasks, by {person_name(found.paused_by)}, until orchestrator resume --all",
+        ),
         ("hours", hours_text(found.run_windows)),
         ("daemon", up),
         ("slots", f"{found.places_taken} of {found.places} taken"),
         ("tasks", counts or "none"),
+        ("waiting", waits_text(found.waits)),
         ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
         ("doctor", _doctor(found.doctor) if found.doctor else None),
         ("data", found.data_dir),

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Annotated
 
+import orjson
 import typer
 from rich.console import Console
 from rich.text import Text
@@ -48,7 +49,7 @@ def events(  # noqa: PLR0913, PLR0917 - one parameter for each option
     task: Annotated[
         str,
         typer.Argument(
-            metavar="[TASK]", help="Only events of this task.", show_default=False, autocompletion=complete_task
+            metavar="TASK", help="Only events of this task.", show_default=False, autocompletion=complete_task
         ),
     ] = "",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep following new events.")] = False,
@@ -65,14 +66,21 @@ def events(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if since is not None and tail is not None:
         raise UsageError("give --since or --tail, not both")
     count = -SHOWN_AT_FIRST if tail is None else -tail
-    wanted = (since or StreamFilter(from_=count)).model_copy(update={"follow": follow})
+    wanted = (since or StreamFilter(from_=count)).model_copy(update={"follow": follow, "whole": json})
     with context_of(context).client() as client:
         screen = console()
         for one in follow_events(client, wanted, task):
             if json:
-                typer.echo(one.model_dump_json(by_alias=True, exclude={"event", "change"}))
+                typer.echo(orjson.dumps(_document(one)).decode())
             else:
                 screen.print(render_event(one), soft_wrap=True)
+
+
+def _document(one: EventView | GapView) -> dict[str, object]:
+    """Return what --json prints of an event: with who asked for it, as it is on record, and without what it changed."""
+    document = one.model_dump(mode="json", by_alias=True, exclude={"event", "change"})
+    event = one.event if isinstance(one, EventView) else None
+    return {**document, "by": event["by"]} if isinstance(event, dict) and event.get("by") else document
 
 
 def follow_events(client: Client, wanted: StreamFilter, task: str = "") -> Iterator[EventView | GapView]:

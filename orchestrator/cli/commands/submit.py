@@ -65,6 +65,12 @@ TicketText = Annotated[
         help="What to do, or a ticket on a tracker: ABC-123, owner/repo#12, or its address; - or none: standard input.",
     ),
 ]
+Repository = Annotated[
+    str,
+    typer.Option(
+        "--repo", "-C", metavar="PATH|URL", help="The git repository; default: the current one.", show_default=False
+    ),
+]
 Pipeline = Annotated[str | None, typer.Option(metavar="NAME", help="The pipeline; default: by the type of the ticket.")]
 Mode = Annotated[
     str | None,
@@ -82,7 +88,8 @@ Auto = Annotated[
 OnFailure = Annotated[
     OnBlocked | None,
     typer.Option(
-        help="When every try is used up: halt, one last pass with less scope, or fail; default: halt if it may ask."
+        metavar="WHAT",
+        help="When every try is used up: halt, one last pass with less scope, or fail; default: halt if it may ask.",
     ),
 ]
 Merge = Annotated[
@@ -114,9 +121,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     text: TicketText = None,
     file: Annotated[Path | None, typer.Option("--file", "-F", help="Read the text from a file.")] = None,
     title: Annotated[str, typer.Option("--title", "-t", help="The title; default: the first line of the text.")] = "",
-    repo: Annotated[
-        str, typer.Option("--repo", "-C", metavar="PATH|URL", help="The git repository; default: the current one.")
-    ] = ".",
+    repo: Repository = ".",
     pipeline: Pipeline = None,
     mode: Mode = None,
     type_: Type = None,

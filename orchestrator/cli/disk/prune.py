@@ -25,7 +25,7 @@ SHOWN = 40
 
 def prune(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
-    tasks: Annotated[list[str] | None, typer.Argument(metavar="[TASK]...", help="Only files of these tasks.")] = None,
+    tasks: Annotated[list[str] | None, typer.Argument(metavar="TASK...", help="Only files of these tasks.")] = None,
     older_than: Annotated[
         datetime | None,
         typer.Option(metavar="AGE", parser=past_time, help="Used last before that: 30d, 12h; default: the settings."),

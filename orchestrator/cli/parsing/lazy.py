@@ -9,7 +9,8 @@ import typer
 from typer.core import TyperGroup, TyperOption
 
 from orchestrator.cli.commands_table import COMMANDS, Entry
-from orchestrator.cli.parsing.options import take_everywhere
+from orchestrator.cli.parsing.options import commands_in, take_everywhere
+from orchestrator.cli.parsing.usage import flowing, show_plainly
 
 COMPLETION = frozenset({"install_completion", "show_completion"})
 """Options of the library."""
@@ -31,7 +32,16 @@ class LazyGroup(TyperGroup):
             add_command(app, name, COMMANDS[name], load=True)
             found = self.commands[name] = typer.main.get_group(app).commands[name]
             take_everywhere(self, [found])
+        for command in commands_in([found]):
+            show_plainly(command.get_params(ctx))
+            command.help = flowing(command.help or "")
         return name, found, rest
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options before a command, as help shows them."""
+        params = super().get_params(ctx)
+        show_plainly(params)
+        return params
 
 
 def hide_completion(program: object) -> None:

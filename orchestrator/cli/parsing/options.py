@@ -37,7 +37,9 @@ OUTPUT = "output"
 def take_everywhere(program: TyperGroup, commands: Iterable[object]) -> None:
     """Let commands take the global options after their names too, and `-o json` where they take --json."""
     shared = [param for param in program.params if isinstance(param, TyperOption) and param.name in {*PLACES, OUTPUT}]
-    for command in _commands_in(commands):
+    for command in commands_in(commands):
+        if isinstance(command, TyperGroup):
+            continue
         taken = {option for param in command.params for option in param.opts}
         prints_json = any(param.name == "json" for param in command.params)
         for param in shared:
@@ -56,13 +58,13 @@ def json_everywhere(program: TyperGroup) -> dict[str, object]:
     }
 
 
-def _commands_in(commands: Iterable[object]) -> Iterator[TyperCommand]:
-    """Yield commands, and those in groups of them."""
+def commands_in(commands: Iterable[object]) -> Iterator[TyperCommand | TyperGroup]:
+    """Yield commands and groups, and the commands in those."""
     for command in commands:
-        if isinstance(command, TyperGroup):
-            yield from _commands_in(command.commands.values())
-        elif isinstance(command, TyperCommand):
+        if isinstance(command, TyperCommand | TyperGroup):
             yield command
+        if isinstance(command, TyperGroup):
+            yield from commands_in(command.commands.values())
 
 
 def wants_json(arguments: Sequence[str]) -> bool:

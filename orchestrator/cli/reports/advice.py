@@ -1,15 +1,15 @@
 """What would have helped: the settings that a simulation is repeated with, each with more of one thing."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 from orchestrator.cli.output import console, note, table
+from orchestrator.cli.reports.simulating import run_simulation
 from orchestrator.core.task.budget import NO_CAPS
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.task_policy import TaskPolicy
 from orchestrator.supervisor.simulation.metrics import SimulationReport
-from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan
+from orchestrator.supervisor.simulation.runner import DaemonConfig, SimulationPlan
 
 MORE_PLACES = (2, 4)
 """Times as many slots as there are."""
@@ -77,11 +77,14 @@ def advised(report: SimulationReport, variants: tuple[Variant, ...]) -> AdvisedR
 
 
 def simulate_variants(config: DaemonConfig, plan: SimulationPlan, report: SimulationReport) -> tuple[Variant, ...]:
-    """Return the simulation and those with other settings; nothing if none might have helped."""
+    """Return the simulation and those with other settings; nothing if none might have helped.
+
+    Raises SimulationStopped.
+    """
     found = [*alternatives(config, report)]
     if found:
         note(f"repeating it with {', '.join(setting for setting, _ in found)}; --no-advise leaves that out")
-    others = [measure(setting, asyncio.run(Simulation(other, plan).run())) for setting, other in found]
+    others = [measure(setting, run_simulation(other, plan, setting)) for setting, other in found]
     return (measure(f"max_agents = {config.capacity.places}", report), *others) if others else ()
 
 

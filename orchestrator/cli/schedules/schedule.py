@@ -1,12 +1,12 @@
 """`schedule add|list|show|pause|resume|run|remove`: tasks that are submitted again and again."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import typer
-from pydantic import BaseModel
 from rich.text import Text
 from tzlocal import get_localzone_name
 
@@ -24,16 +24,25 @@ from orchestrator.cli.commands.submit import (
 )
 from orchestrator.cli.context import Json, context_of, parse_options
 from orchestrator.cli.output import console, facts, local, note, plain, print_json, table, to_minute
+from orchestrator.cli.schedules.batch import Ask, ask_schedules, find_schedule
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
 from orchestrator.core.schedule.run_windows import span_to
 from orchestrator.core.task.task_policy import Autonomy
+from orchestrator.formats.person import person_name
 from orchestrator.server.access.schedules import ScheduleClient
 from orchestrator.server.schemas.intake.schedules import ScheduleBody, ScheduledRunView, ScheduleView
 
 HEADINGS = ("NAME", "WHEN", "ZONE", "NEXT", "IN", "LAST", "RESULT", "TITLE")
 RUN_HEADINGS = ("DUE", "RESULT", "TASK", "WHY")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.", show_default=False)]
+NAME_HELP = "A schedule's name, or any part of it that no other has."
+Name = Annotated[str, typer.Argument(metavar="NAME", help=NAME_HELP, show_default=False)]
+Names = Annotated[
+    list[str], typer.Argument(metavar="NAME...", help=f"{NAME_HELP} Several may be given.", show_default=False)
+]
+Repository = Annotated[
+    Path, typer.Option("--repo", "-C", help="The git repository; default: the current one.", show_default=False)
+]
 
 schedule = typer.Typer(no_args_is_help=True, help="Submit tasks again and again, at the times of a line of crontab.")
 
@@ -60,7 +69,7 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter for each option
         Missed, typer.Option(help="Times at which the daemon was down: tell them, or make up for them once.")
     ] = Missed.TELL,
     title: Annotated[str, typer.Option("--title", "-t", help="The title; default: the first line of the text.")] = "",
-    repo: Annotated[Path, typer.Option("--repo", "-C", help="The git repository; default: the current one.")] = Path(),
+    repo: Repository = Path(),
     pipeline: Pipeline = None,
     type_: Type = None,
     base: Annotated[str | None, typer.Option(metavar="BRANCH", help="The branch to start from; default: HEAD.")] = None,
@@ -97,7 +106,20 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter for each option
     body = parse_options(ScheduleBody, given)
     with context_of(context).client() as client:
         made = ScheduleClient(client).add(body)
-    _say(made, json=json, said=f"{made.name}: its first task is due {_next(made)}")
+        same = [one.name for one in ScheduleClient(client).listed().schedules if _does_the_same(one, made)]
+    _show_added(made, same, json=json)
+
+
+def _show_added(made: ScheduleView, same: Sequence[str], *, json: bool) -> None:
+    if json:
+        print_json(made)
+    else:
+        console().print(plain(f"{made.name}: its first task is due {_next(made)}"), soft_wrap=True)
+    if same:
+        note(
+            f"{', '.join(same)} submits the same task at the same times: both will; "
+            f"`orchestrator schedule remove {made.name}` takes this one back"
+        )
 
 
 @schedule.command("list", epilog="Example: [bold]orchestrator schedule list[/bold]")
@@ -117,7 +139,7 @@ def list_(context: typer.Context, json: Json = False) -> None:
 def show(context: typer.Context, name: Name, json: Json = False) -> None:
     """Show a schedule and what became of its last times, newest first."""
     with context_of(context).client() as client:
-        found = ScheduleClient(client).find(name)
+        found = find_schedule(ScheduleClient(client), name)
     if json:
         print_json(found)
         return
@@ -126,11 +148,11 @@ def show(context: typer.Context, name: Name, json: Json = False) -> None:
         ("next", _next(found)),
         ("overlap", found.overlap.value),
         ("missed", found.missed.value),
-        ("title", plain(found.title or found.text.splitlines()[0])),
+        ("title", plain(_title(found))),
         ("repository", plain(found.repo)),
         ("pipeline", found.pipeline),
-        ("added", f"{local(found.created_at)} by {plain(found.created_by)}"),
-        ("paused by", found.paused_by and plain(found.paused_by)),
+        ("added", f"{local(found.created_at)} by {plain(person_name(found.created_by))}"),
+        ("paused by", found.paused_by and plain(person_name(found.paused_by))),
     ]
     screen = console()
     screen.print(facts(rows))
@@ -140,44 +162,52 @@ def show(context: typer.Context, name: Name, json: Json = False) -> None:
 
 
 @schedule.command(epilog="Example: [bold]orchestrator schedule pause remove-dead-code[/bold]")
-def pause(context: typer.Context, name: Name, json: Json = False) -> None:
+def pause(context: typer.Context, name: Names, json: Json = False) -> int:
     """Submit no more tasks of a schedule until it is resumed; tasks that exist go on."""
-    found = _requested(context, name, "pause")
-    _say(found, json=json, said=f"{found.name} is paused")
+    return ask_schedules(context, name, _request("pause"), lambda one: f"{one.name} is paused", json=json)
 
 
 @schedule.command(epilog="Example: [bold]orchestrator schedule resume remove-dead-code[/bold]")
-def resume(context: typer.Context, name: Name, json: Json = False) -> None:
+def resume(context: typer.Context, name: Names, json: Json = False) -> int:
     """Submit tasks of a schedule again. What was due while it was paused is not made up for."""
-    found = _requested(context, name, "resume")
-    _say(found, json=json, said=f"{found.name}: its next task is due {_next(found)}")
+    return ask_schedules(
+        context, name, _request("resume"), lambda one: f"{one.name}: its next task is due {_next(one)}", json=json
+    )
 
 
 @schedule.command(epilog="Example: [bold]orchestrator schedule run remove-dead-code[/bold]")
-def run(context: typer.Context, name: Name, json: Json = False) -> None:
+def run(context: typer.Context, name: Names, json: Json = False) -> int:
     """Submit a task of a schedule now, as well as at its times."""
-    found = _requested(context, name, "run")
-    _say(found, json=json, said=next((one.task for one in found.runs if one.task), None) or found.name)
+    return ask_schedules(context, name, _request("run"), _newest_task, json=json)
 
 
 @schedule.command(epilog="Example: [bold]orchestrator schedule remove remove-dead-code[/bold]")
-def remove(context: typer.Context, name: Name, json: Json = False) -> None:
+def remove(context: typer.Context, name: Names, json: Json = False) -> int:
     """Remove a schedule; the tasks that it submitted stay."""
-    with context_of(context).client() as client:
-        found = ScheduleClient(client).remove(name)
-    _say(found, json=json, said=f"{found.name} is removed; its tasks stay")
+    return ask_schedules(
+        context, name, ScheduleClient.remove, lambda one: f"{one.name} is removed; its tasks stay", json=json
+    )
 
 
-def _requested(context: typer.Context, name: str, action: str) -> ScheduleView:
-    with context_of(context).client() as client:
-        return ScheduleClient(client).request(name, action)
+def _request(action: str) -> Ask:
+    return lambda client, name: client.request(name, action)
 
 
-def _say(found: BaseModel, *, json: bool, said: str) -> None:
-    if json:
-        print_json(found)
-    else:
-        console().print(plain(said), soft_wrap=True)
+def _newest_task(one: ScheduleView) -> str:
+    return next((run.task for run in one.runs if run.task), None) or one.name
+
+
+def _does_the_same(one: ScheduleView, made: ScheduleView) -> bool:
+    """Return whether another schedule submits the same task at the same times."""
+    return one.name != made.name and _work_and_times(one) == _work_and_times(made)
+
+
+def _work_and_times(one: ScheduleView) -> tuple[object, ...]:
+    return one.line, one.zone, one.repo, one.pipeline, _title(one)
+
+
+def _title(one: ScheduleView) -> str:
+    return one.title or one.text.splitlines()[0]
 
 
 def _row(one: ScheduleView) -> tuple[Text | str, ...]:
@@ -185,8 +215,7 @@ def _row(one: ScheduleView) -> tuple[Text | str, ...]:
     result = _result(last) if last else ""
     when = (to_minute(last.due) or "") if last else "never"
     following, _, span = _next(one).partition(", ")
-    title = plain(one.title or one.text.splitlines()[0])
-    return plain(one.name), one.line, one.zone, following, span, when, result, title
+    return plain(one.name), one.line, one.zone, following, span, when, result, plain(_title(one))
 
 
 def _next(one: ScheduleView) -> str:

@@ -98,8 +98,10 @@ def uninstall(  # noqa: PLR0913, PLR0917 - one for each option
     places = _planned_places(user=user, system=system, dry_run=dry_run)
     steps = removal(places, read_record(places.record), delete_data=delete_data)
     if not any(step.changes for step in steps):
-        raise ServiceRefused(f"nothing of `orchestrator service install --{places.scope}` is here")
-    if _carry_out(places, steps, yes=yes, dry_run=dry_run, json=json):
+        note(f"nothing of `orchestrator service install --{places.scope}` is here, so there is nothing to undo")
+        if json:
+            _print_plan(places, steps, done=False)
+    elif _carry_out(places, steps, yes=yes, dry_run=dry_run, json=json):
         forget(places)
 
 
@@ -133,7 +135,7 @@ def logs(  # noqa: PLR0913, PLR0917 - one for each option
     return int(subprocess.call([*words, *([f"--since={since}"] if since else [])]) != 0)
 
 
-@service.command("upgrade", epilog="Example: [bold]sudo orchestrator service upgrade '.[claude,sandbox]'[/bold]")
+@service.command("upgrade", epilog="Example: [bold]sudo orchestrator service upgrade '.\\[claude,sandbox]'[/bold]")
 def upgrade(  # noqa: PLR0913, PLR0917 - one for each option
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A checkout, a wheel or a requirement.")] = "",
     drain: Annotated[bool, typer.Option("--drain", help="End all agents before; their sessions are kept.")] = False,
@@ -184,12 +186,16 @@ def _carry_out(places: Places, steps: Sequence[Step], *, yes: bool, dry_run: boo
             typer.confirm("Do this?", abort=True)
         carry_out(places, steps, lambda _: None)
     if json:
-        views = tuple(
-            StepView(deed=step.deed, path=str(step.path) if step.path else None, command=step.command, note=step.note)
-            for step in steps
-        )
-        print_json(PlanView(scope=places.scope, done=not dry_run, steps=views))
+        _print_plan(places, steps, done=not dry_run)
     return not dry_run
+
+
+def _print_plan(places: Places, steps: Sequence[Step], *, done: bool) -> None:
+    views = tuple(
+        StepView(deed=step.deed, path=str(step.path) if step.path else None, command=step.command, note=step.note)
+        for step in steps
+    )
+    print_json(PlanView(scope=places.scope, done=done, steps=views))
 
 
 def _show(step: Step) -> None:

@@ -5,11 +5,13 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.context import Json, TaskNames, UsageError, context_of
+from orchestrator.cli.context import TASK_HELP, Json, TaskNames, UsageError, context_of
 from orchestrator.cli.tasks.verbs import ask_tasks, print_outcomes, print_task
 from orchestrator.daemon.access.verbs import Verb
 
-SomeTasks = Annotated[list[str] | None, typer.Argument(metavar="TASK...", show_default=False)]
+SomeTasks = Annotated[
+    list[str] | None, typer.Argument(metavar="TASK...", help=f"{TASK_HELP} Several may be given.", show_default=False)
+]
 STOPS = {"p": Verb.PAUSE, "c": Verb.CANCEL}
 
 

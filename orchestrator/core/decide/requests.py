@@ -22,6 +22,7 @@ from orchestrator.core.task.user_requests import (
     validate_answer,
 )
 from orchestrator.errors import AnswerRefused, InvalidTransition
+from orchestrator.formats.person import person_name
 
 _ENDS = {
     RequestKind.QUESTION: {RequestStatus.ANSWERED: "answer", RequestStatus.SKIPPED: "answer"},
@@ -106,8 +107,7 @@ def _cancel(task: Task) -> Task:
 
 
 def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task:
-    """Return the blocked task at the beginning of its stage, with every budget reset; open requests of its agent stay
-    open.
+    """Return the blocked task at the beginning of its stage, with every budget reset; its agent's requests stay open.
 
     A run that still exists is stopped, so nothing goes on in it. Reviews of the blocked visit are withdrawn. A failed
     task does not go on; the daemon makes a new one of it.
@@ -192,7 +192,8 @@ def _find_request(task: Task, event: events.AskAnswered) -> UserRequest:
         given = (
             f" with {request.answer!r:.200}" if request.answer and request.kind is not RequestKind.DEPENDENCY else ""
         )
-        raise AnswerRefused(f"it was {request.status} before, by {request.answered_by}{given}; the first answer counts")
+        by = person_name(request.answered_by or "nobody")
+        raise AnswerRefused(f"it was {request.status} before, by {by}{given}; the first answer counts")
     transitions.require(_ENDS[request.kind][event.status], task)
     if event.digest is not None and event.digest != request.digest:
         raise AnswerRefused("what is to be answered is not what was seen; look at it again, then answer")

@@ -33,6 +33,7 @@ from orchestrator.core.task.progress import StageFacts, StepStatus
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Answer, RequestStatus, Subject
 from orchestrator.errors import InvalidTransition
+from orchestrator.formats.person import person_name
 
 _TURN = (NextAction.TURN, NextAction.INTERRUPT)
 
@@ -134,8 +135,8 @@ def _move(pipeline: Pipeline, task: Task, event: events.OperationRequested, move
 def _halt_reason(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> str:
     if pipeline.is_manual:
         used_up = state_moves.out_of_cycles(pipeline.stage(task.stage), task)
-        return move.reason or "; ".join(used_up) or f"{event.by or 'a caller'} blocked it"
-    return f"{task.stage}: " + (move.reason or f"{event.by or 'a caller'} blocked it")
+        return move.reason or "; ".join(used_up) or f"{person_name(event.by) or 'a caller'} blocked it"
+    return f"{task.stage}: " + (move.reason or f"{person_name(event.by) or 'a caller'} blocked it")
 
 
 def _with_artifacts(pipeline: Pipeline, task: Task, event: events.OperationRequested, move: Transition) -> Task:

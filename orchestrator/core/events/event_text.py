@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from orchestrator.formats.codec import Json
+from orchestrator.formats.person import person_name
 from orchestrator.redaction.display import escape_text
 
 LONGEST = 300
@@ -80,6 +81,8 @@ def describe_event(trigger: str, event: Json) -> str:
             value = value.get(name) if isinstance(value, dict) else None
         if isinstance(value, list):
             value = "; ".join(str(one) for one in value)
+        if place[2] == "by" and isinstance(value, str):
+            value = person_name(value)
         return f"{place[1]}{value}" if isinstance(value, str | int) and value != "" else ""
 
     phrase = PHRASES.get(trigger) or _CAPITAL.sub(" ", trigger).lower()

@@ -5,7 +5,9 @@ shows: quiet hours that end at 07:00 end when it shows 07:00, whether the night 
 """
 
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta, tzinfo
+from datetime import datetime, time, tzinfo
+
+from orchestrator.core.schedule.time_of_day import EVERY_DAY, TimeOfDay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +16,7 @@ class Hours:
 
     begin: time
     end: time
-    days: frozenset[int] = frozenset(range(7))
+    days: frozenset[int] = EVERY_DAY
 
     def contains(self, at: datetime, zone: tzinfo) -> bool:
         """Return whether a moment is within these hours in a zone."""
@@ -26,10 +28,4 @@ class Hours:
 
     def end_after(self, at: datetime, zone: tzinfo) -> datetime:
         """Return when the clock in a zone next shows `end` after a moment."""
-        local = at.astimezone(zone)
-        for days in range(3):
-            date = local.date() + timedelta(days=days)
-            end = datetime.combine(date, self.end, zone).astimezone(at.tzinfo)
-            if end > at:
-                return end
-        return at
+        return TimeOfDay(at=self.end, zone=zone).next(at)

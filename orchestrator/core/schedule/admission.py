@@ -160,7 +160,7 @@ def tasks_to_admit(snapshot: SchedulerSnapshot) -> list[str]:
         key = (len(chosen), kind)
         if key not in reasons:  # the reason is the same for every task with this key
             reasons[key] = block_reason(task, snapshot, len(chosen))
-        if reasons[key] is None and _may_begin(task, snapshot):
+        if reasons[key] is None and may_begin(task, snapshot):
             chosen.append(task.id)
     return chosen
 
@@ -300,8 +300,7 @@ def _reserved(snapshot: SchedulerSnapshot, starting: int = 0) -> Spending:
 
 
 def turns_to_interrupt(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, int, str]]:
-    """Yield the running turns that have used up a budget that they share: the task's id, the turn's number and the
-    reason.
+    """Yield running turns that used up a budget they share: the task's id, the turn's number, and the reason.
 
     The cap on the number of turns is left out, because interrupting a turn would not lower it.
     """
@@ -349,7 +348,7 @@ def task_to_notify(snapshot: SchedulerSnapshot) -> str | None:
     """Return the first task that a trouble delays. Its notice tells people about the trouble."""
     paused = (task for task in snapshot.tasks.paused if task.retry_at is None)
     held = (task for task in paused if task.agent.blocked_by is PauseReason.SERVICE)
-    waiting = (task for task in snapshot.tasks.queue if not blockers(task, snapshot) and block_reason(task, snapshot))
+    waiting = (task for task in snapshot.tasks.queue if may_begin(task, snapshot) and block_reason(task, snapshot))
     return next((task.id for task in (*held, *waiting)), None)
 
 
@@ -376,16 +375,16 @@ def waiting_queue(tasks: Iterable[Task]) -> list[Task]:
 
 def blockers(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
     """Return what keeps a new task from starting even if a slot is free: its start time, and tasks it depends on."""
-    if _may_begin(task, snapshot):
+    if may_begin(task, snapshot):
         return ()
     status = {**{other.id: other.status for other in snapshot.tasks}, **snapshot.ended}
-    start_at = task.schedule.start_at
-    early = (f"it starts at {start_at:%Y-%m-%d %H:%M} UTC",) if start_at and _is_early(task, snapshot) else ()
+    early = (f"it starts at {task.schedule.start_at:%Y-%m-%d %H:%M} UTC",) if _is_early(task, snapshot) else ()
     awaited = _unfinished_dependencies(task, snapshot)
     return (*early, *(f"it waits for {other}, which is {status.get(other, 'not finished')}" for other in awaited))
 
 
-def _may_begin(task: Task, snapshot: SchedulerSnapshot) -> bool:
+def may_begin(task: Task, snapshot: SchedulerSnapshot) -> bool:
+    """Return whether a new task may start as soon as a slot is free: its time has come and it awaits no task."""
     is_new = task.status is TaskStatus.PENDING
     return not is_new or not (_is_early(task, snapshot) or _unfinished_dependencies(task, snapshot))
 

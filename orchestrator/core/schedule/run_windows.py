@@ -16,6 +16,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from orchestrator.core.schedule.time_of_day import moment_of
 from orchestrator.core.task.task import Task
 
 LOOK_BACK, LOOK_AHEAD = timedelta(days=9), timedelta(days=16)
@@ -71,11 +72,8 @@ class RunWindow:
         if day.weekday() not in self.days:
             return None
         last = day if self.opens < self.closes else day + _DAY
-        start, end = self._at(day, self.opens), self._at(last, self.closes)
+        start, end = moment_of(day, self.opens, self.zone), moment_of(last, self.closes, self.zone)
         return Opening(start=start, end=end, opened_by=self, closed_by=self) if start < end else None
-
-    def _at(self, day: date, clock: time) -> datetime:
-        return datetime.combine(day, clock, self.zone).astimezone(UTC)
 
 
 RunWindows = tuple[RunWindow, ...]

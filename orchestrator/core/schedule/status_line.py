@@ -6,6 +6,7 @@ from datetime import datetime
 from orchestrator.core.schedule.admission import SchedulerSnapshot, account_limit, day_used_up
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.core.task.usage_limits import active_limits
+from orchestrator.formats.person import person_name
 
 LONGEST = 400
 """Characters of the line."""
@@ -32,7 +33,7 @@ def _obstacles(snapshot: SchedulerSnapshot) -> Iterator[str]:
     if capacity.draining:
         yield "draining"
     if capacity.paused_by is not None:
-        yield f"all paused by {capacity.paused_by}"
+        yield f"all paused by {person_name(capacity.paused_by)}"
     if capacity.pressure:
         yield capacity.pressure
     if snapshot.trouble is not None:

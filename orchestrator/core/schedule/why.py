@@ -1,6 +1,7 @@
 """Explain why a task waits: the reasons, and what makes it continue."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import assert_never
 
 from orchestrator.core.decide.lifecycle import cap_reached
@@ -15,6 +16,7 @@ from orchestrator.core.schedule.admission import (
     shared_limit,
     shared_used_up,
 )
+from orchestrator.core.schedule.foreseen import awaited_time, obstacles_at
 from orchestrator.core.task.agent import PauseReason, ProcessState
 from orchestrator.core.task.budget import Spending, reached_caps
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
@@ -34,6 +36,28 @@ class Why:
 
 def explain(task: Task, snapshot: SchedulerSnapshot) -> Why:
     """Return why a task is where it is, and what happens next."""
+    why, at = _now(task, snapshot), awaited_time(task, snapshot)
+    later = tuple(one for one in obstacles_at(task, snapshot, at) if one not in why.facts) if at else ()
+    if not at or not later or _failed_dependency(task, snapshot):
+        return why
+    first, *others = why.facts
+    if task.retry_at == at:
+        first = f"{first}, until {at:%Y-%m-%d %H:%M:%S} UTC"
+    begins = "starts" if task.status is TaskStatus.PENDING else "continues"
+    return Why(
+        facts=(first, *later, *others),
+        next=f"it {begins} by itself when all of that is over{_sooner(task, at, snapshot)}",
+    )
+
+
+def _sooner(task: Task, at: datetime, snapshot: SchedulerSnapshot) -> str:
+    """Return what a person may do who does not want to wait for run windows."""
+    is_closed = snapshot.closed(task) or replace(snapshot, now=at).closed(task)
+    return f"; orchestrator resume {task.id} --now lets it run while its window is closed" if is_closed else ""
+
+
+def _now(task: Task, snapshot: SchedulerSnapshot) -> Why:
+    """Return why a task waits now, whatever it will wait for when that is over."""
     match task.status:
         case TaskStatus.PENDING if task.is_paused:
             return Why(facts=("a person paused it before it started",), next=_how_to_resume(task, snapshot))
@@ -231,8 +255,10 @@ def _limited(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why:
         return Why(facts=(reached, processes), next=f"it continues by itself{_clock(task)}{_FORGET}")
     reason = None if task.waits_for_word else block_reason(task, snapshot)
     if reason:
+        closed = snapshot.closed(task)
+        fact = closed.opens_in(snapshot.now) if closed and reason == closed.reason else reason
         return Why(
-            facts=(reason, processes), next=_when_admitted(task, snapshot, "it continues by itself when that is over")
+            facts=(fact, processes), next=_when_admitted(task, snapshot, "it continues by itself when that is over")
         )
     return Why(
         facts=("its account had reached a usage limit, and its policy does not let it continue by itself", processes),

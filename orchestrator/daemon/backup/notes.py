@@ -3,16 +3,12 @@
 import asyncio
 import shlex
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import orjson
-
-from orchestrator.formats.codec import from_json, to_json
-from orchestrator.formats.files import read_file, write_atomically
 from orchestrator.formats.units import size as shown
+from orchestrator.formats.versioned import read_versioned, write_versioned
 
 FILE = "backups.json"
 FORMAT = 1
@@ -22,7 +18,6 @@ FORMAT = 1
 class DailyBackups:
     """When the newest backup was tried and the newest one made, and why the newest try failed, if it did."""
 
-    format: int = FORMAT
     tried_at: datetime | None = None
     made_at: datetime | None = None
     file: str = ""
@@ -33,14 +28,12 @@ class DailyBackups:
 
 def read_daily_backups(data_dir: Path) -> DailyBackups:
     """Return what is known of the daily backups; nothing if there were none, or the file is damaged."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        return from_json(DailyBackups, orjson.loads(read_file(data_dir / FILE) or b"{}"))
-    return DailyBackups()
+    return read_versioned(DailyBackups, data_dir / FILE, FORMAT) or DailyBackups()
 
 
 def write_daily_backups(data_dir: Path, known: DailyBackups) -> None:
     """Keep what is known of the daily backups. Raises OSError."""
-    write_atomically(data_dir / FILE, orjson.dumps(to_json(known), option=orjson.OPT_INDENT_2))
+    write_versioned(data_dir / FILE, known, FORMAT, indent=True)
 
 
 def again_command(file: Path | str) -> str:

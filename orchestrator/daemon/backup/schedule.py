@@ -13,14 +13,16 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Protocol
 
 import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.core.schedule.recurring import is_ahead
+from orchestrator.core.schedule.time_of_day import TimeOfDay
 from orchestrator.daemon.backup.notes import DailyBackups, again_command, read_daily_backups, write_daily_backups
 from orchestrator.formats.codec import stamp
 from orchestrator.formats.fields import text_of
@@ -42,23 +44,34 @@ LONGEST_END = 10.0
 class Announce(Protocol):
     """Tells something that belongs to no decision of a task."""
 
-    async def __call__(self, key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> object: ...
+    async def __call__(self, key: str, kind: MachineNoticeKind, text: Sentence, *, command: str = "") -> object: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What somebody asks for: a backup, or with a name of one to `check` it."""
+
+    by: str
+    check: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """When a backup was read whole, and what was wrong with it, if anything was."""
+
+    at: datetime
+    problem: str = ""
 
 
 class BackupFailed(Exception):
     """The program that makes a backup failed; the message is what it said."""
 
 
-def last_due(now: datetime, settings: BackupSettings) -> datetime:
-    """Return the newest time at which a backup was due, on the clock of the time zone that `now` has."""
-    today = now.replace(hour=settings.time.hour, minute=settings.time.minute, second=0, microsecond=0)
-    return today if today <= now else today - timedelta(days=1)
-
-
 @dataclass(slots=True, kw_only=True)
 class BackupSchedule:
-    """Makes the daily backups; `config` is the file given with --config. `clock` gives the time on the local clock.
+    """Makes the daily backups, by the clocks of a zone; `config` is the file given with --config.
 
+    `asked` is what somebody asks for until it is done, `checked` which backups were read whole since the start.
     `announce` tells people once under a key what failed, and the command that mends it; it raises OSError.
     """
 
@@ -66,26 +79,67 @@ class BackupSchedule:
     config: Path | None
     settings: Callable[[], BackupSettings]
     clock: Callable[[], datetime]
+    zone: tzinfo
     announce: Announce
     every: float = LOOK_EVERY
     longest: float = LONGEST_RUN
+    asked: Asked | None = None
+    checked: dict[str, Checked] = field(default_factory=dict)
     _known: DailyBackups = field(default_factory=DailyBackups)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        """Make every backup that is due, until this is cancelled."""
+        """Make every backup that is due, and what is asked for, until this is cancelled."""
         self._known = await asyncio.to_thread(read_daily_backups, self.data_dir)
         while True:
+            self._woken.clear()
             if (settings := self.settings()).folder is not None:
+                if self.asked is not None:
+                    await self._do_asked(settings, settings.folder, self.asked)
                 await self._make_if_due(settings, settings.folder)
-            await asyncio.sleep(self.every)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.every):
+                    await self._woken.wait()
+
+    def ask(self, asked: Asked) -> None:
+        """Do something as soon as the backup that is being made, if any, has ended; one thing at a time is asked."""
+        self.asked = asked
+        self._woken.set()
+
+    async def _do_asked(self, settings: BackupSettings, folder: Path, asked: Asked) -> None:
+        log.info("backup_asked", file=asked.check or "a new one", by=asked.by)
+        try:
+            if asked.check:
+                await self._check(folder / asked.check)
+            else:
+                await self._make(settings, folder, self.clock())
+        finally:
+            self.asked = None
+
+    async def _check(self, file: Path) -> None:
+        """Read a backup whole and compare it with its digests."""
+        try:
+            await self._run("backup", "verify", str(file))
+        except (BackupFailed, OSError) as error:
+            self._remember(file, str(error)[-LONGEST_REASON:])
+            log.warning("backup_damaged", file=str(file), reason=str(error)[-LONGEST_REASON:])
+        else:
+            self._remember(file)
+
+    def _remember(self, file: Path, problem: str = "") -> None:
+        self.checked[file.name] = Checked(at=self.clock(), problem=problem)
 
     async def _make_if_due(self, settings: BackupSettings, folder: Path) -> None:
         now = self.clock()
         if self._known.tried_at is not None and is_ahead(self._known.tried_at, now):
             log.warning("backup_mark_reset", tried_at=stamp(self._known.tried_at), to=stamp(now))
             self._note(replace(self._known, tried_at=now))
-        if self._known.tried_at is not None and self._known.tried_at >= last_due(now, settings):
+        due = TimeOfDay(at=settings.time, zone=self.zone).last(now)
+        if self._known.tried_at is not None and self._known.tried_at >= due:
             return
+        await self._make(settings, folder, now)
+
+    async def _make(self, settings: BackupSettings, folder: Path, now: datetime) -> None:
         time = stamp(now)[:19].replace("-", "").replace(":", "")
         file = folder / f"orchestrator-{time}Z.tar.zst"
         try:
@@ -100,12 +154,14 @@ class BackupSchedule:
             await self._fail(now, str(error)[-LONGEST_REASON:], file)
         else:
             self._note(DailyBackups(tried_at=now, made_at=now, file=str(file), bytes=size))
+            self._remember(file)
             log.info("backup_made", file=str(file), bytes=size)
 
     async def _fail(self, now: datetime, reason: str, file: Path) -> None:
         self._note(replace(self._known, tried_at=now, failed_file=str(file), failure=reason))
         log.warning("backup_failed", file=str(file), reason=reason)
-        text = f"The daily backup to {file.parent} failed: {reason}"
+        sentence = "The daily backup to %(folder)s failed: %(reason)s"
+        text = Sentence(sentence, {"folder": file.parent, "reason": reason})
         try:
             await self.announce(f"backup:{stamp(now)}", MachineNoticeKind.SERVICE, text, command=again_command(file))
         except OSError as error:
@@ -168,12 +224,17 @@ def owner_of(data_dir: Path) -> str:
     return re.sub("[^0-9A-Za-z]", "", text_of(read_format(data_dir).get("id")))[:12] or "folder"
 
 
+def backup_name(owner: str) -> re.Pattern[str]:
+    """Return the names that a data folder's backups have; the group is when each was made, in UTC."""
+    return re.compile(rf"orchestrator-{owner}-([0-9]{{8}}T[0-9]{{6}}Z)\.tar\.zst")
+
+
 def remove_oldest(made: Path, owner: str, keep: int) -> None:
     """Remove all but the newest backups of a data folder beside the one just made, which stays whatever its time.
 
     What was left of backups that were cut short is removed too.
     """
-    name = re.compile(rf"orchestrator-{owner}-[0-9]{{8}}T[0-9]{{6}}Z\.tar\.zst")
+    name = backup_name(owner)
     partial = re.compile(rf"\.{name.pattern}\.partial")
     names = sorted(path.name for path in made.parent.iterdir() if path.name != made.name)
     others = [one for one in names if name.fullmatch(one)]

@@ -20,6 +20,7 @@ from orchestrator.daemon.examination.records import ExaminationRecord, read_reco
 from orchestrator.daemon.inspection.doctor import DoctorService
 from orchestrator.daemon.inspection.doctor_checks import DoctorFinding, Level
 from orchestrator.settings.environment import environment_with_secrets
+from orchestrator.settings.sections.windows import zone_of
 from orchestrator.settings.settings import Settings
 
 log = structlog.get_logger()
@@ -80,8 +81,7 @@ class DuskExamination:
         settings, now = self.settings().doctor, self.clock()
         ahead = timedelta(seconds=settings.before_window)
         opens = self.opening(now) if ahead else None
-        zone = now.astimezone().tzinfo
-        return last_due(now, settings.time, zone, opens - ahead if opens else None) if zone else None
+        return last_due(now, settings.time, zone_of(""), opens - ahead if opens else None)
 
     async def _examine(self, due: datetime) -> None:
         result = await self.doctor.examine(anew=True)

@@ -4,11 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import orjson
-from pydantic import TypeAdapter, ValidationError
-
 from orchestrator.daemon.inspection.doctor_checks import DoctorFinding
-from orchestrator.formats.files import read_file, write_atomically
+from orchestrator.formats.versioned import read_versioned, write_versioned
 
 NAME = "doctor.json"
 FORMAT = 1
@@ -27,21 +24,14 @@ class ExaminationRecord:
     findings: tuple[DoctorFinding, ...]
     is_told: bool = False
     known: tuple[str, ...] = ()
-    format: int = FORMAT
-
-
-_RECORD = TypeAdapter(ExaminationRecord)
 
 
 def read_record(folder: Path) -> ExaminationRecord | None:
     """Return what was recorded last; None if there is nothing that can be read. Blocks."""
-    try:
-        record = _RECORD.validate_json(read_file(folder / NAME) or b"")
-    except (ValidationError, OSError):
-        return None
-    return record if record.format == FORMAT and record.due > _EVER else None
+    record = read_versioned(ExaminationRecord, folder / NAME, FORMAT)
+    return record if record is not None and record.due > _EVER else None
 
 
 def write_record(folder: Path, record: ExaminationRecord) -> None:
     """Replace what was recorded last. Blocks. Raises OSError."""
-    write_atomically(folder / NAME, orjson.dumps(_RECORD.dump_python(record, mode="json")))
+    write_versioned(folder / NAME, record, FORMAT)

@@ -1,5 +1,6 @@
 """Whether people and other programs can be told: the channels of notices, and the receiver of traces."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,7 +28,7 @@ def check_telling(settings: Settings, variables: Environment) -> Iterator[Doctor
 
 def check_channels(settings: Settings, variables: Environment) -> Iterator[DoctorFinding]:
     """Check that every channel of notices has what it needs, and that it worked when it was last used."""
-    known, book = {*settings.notify.channels}, HealthBook(settings.data_dir / NOTIFICATIONS)
+    known = {*settings.notify.channels}
     if settings.people.notify_command:
         known.add(COMMAND)
     for name, channel in settings.notify.channels.items():
@@ -37,6 +38,9 @@ def check_channels(settings: Settings, variables: Environment) -> Iterator[Docto
         elif channel.type == "apprise" and find_spec("apprise") is None:
             text = f"{name} needs Apprise, which is not installed"
             yield DoctorFinding(name="channel", level=Level.WARN, text=text, mend=INSTALL_APPRISE)
+    if not os.access(settings.data_dir, os.R_OK | os.X_OK, effective_ids=True):
+        return
+    book = HealthBook(settings.data_dir / NOTIFICATIONS)
     for name in sorted(known & book.now.keys()):
         if (health := book.of(name)).is_dead:
             text, mend = f"{name} does not work {health.summary}", f"orchestrator notify test {name}"

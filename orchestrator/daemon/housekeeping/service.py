@@ -18,7 +18,8 @@ from orchestrator.daemon.housekeeping.removing import Remover
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex
 from orchestrator.daemon.services.tasks import TaskService
 from orchestrator.daemon.sources.in_use import SourcesInUse
-from orchestrator.formats.codec import time_of
+from orchestrator.formats.codec import JsonObject, time_of
+from orchestrator.formats.fields import text_of
 from orchestrator.settings.settings import Settings
 from orchestrator.storage.removal.trash import Trash
 from orchestrator.storage.store import FolderStore
@@ -88,6 +89,33 @@ class _Tally:
 
     def pruned(self, *, more: bool) -> Pruned:
         return Pruned(done=tuple(self.done), kept=tuple(self.kept), freed=self.freed, more=more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """A line of the log of removals: what was done with which files, by which rule, and who asked."""
+
+    at: datetime
+    action: str
+    kind: str
+    name: str
+    task: str
+    size: int
+    rule: str
+    by: str
+
+
+def removed_of(line: JsonObject) -> Removed | None:
+    """Return what a line of the log says; None if it is damaged."""
+    size = line.get("bytes")
+    try:
+        return Removed(
+            **{name: text_of(line.get(name)) for name in ("action", "kind", "name", "task", "rule", "by")},
+            at=time_of(text_of(line.get("at"))),
+            size=size if isinstance(size, int) else 0,
+        )
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +230,11 @@ class DiskService:
                 self._measured = None
                 for removal, outcome in await self._pruner.carry_out(pending, most - len(tally.done), by):
                     tally.add(removal, outcome)
+
+    async def newest_removals(self, count: int) -> list[Removed]:
+        """Return what retention and people removed last, the newest first."""
+        lines = await self.background.run(self.trash.removals.newest, count)
+        return [found for line in lines if (found := removed_of(line)) is not None]
 
     async def empty_trash(self) -> None:
         """Remove for good what is in the trash."""

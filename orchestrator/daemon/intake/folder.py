@@ -13,6 +13,7 @@ they have not changed for a while.
 import errno
 import fcntl
 import grp
+import heapq
 import os
 import pwd
 import signal
@@ -68,6 +69,15 @@ class FoundFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What stands in the folder but hidden and unfinished files: the oldest files, how many there are, and folders."""
+
+    oldest: list[FoundFile]
+    count: int
+    folders: list[FoundFile]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
     """The open folders of an inbox; all methods block and raise OSError."""
 
@@ -77,15 +87,28 @@ class Folder:
     done: int
     refused: int
 
-    def files(self) -> list[FoundFile]:
-        """Return what stands in the folder, oldest first; hidden and unfinished files are left out."""
-        found = (_look(name, self.here) for name in _names(self.here) if not is_unfinished(name) and name not in OURS)
-        return sorted(filter(None, found), key=lambda one: (one.changed_at, one.name))
+    def listing(self, most: int) -> "Listing":
+        """Return what stands in the folder, at most so many files and folders."""
+        names = [name for name in _names(self.here) if not is_unfinished(name) and name not in OURS]
+        folders: list[FoundFile] = []
+        count = 0
+
+        def files() -> Iterator[FoundFile]:
+            nonlocal count
+            for one in filter(None, (_look(name, self.here) for name in names)):
+                if not one.is_folder:
+                    count += 1
+                    yield one
+                elif len(folders) < most:
+                    folders.append(one)
+
+        oldest = heapq.nsmallest(most, files(), key=_age)
+        return Listing(oldest=oldest, count=count, folders=folders)
 
     def begun(self) -> list[FoundFile]:
         """Return the files that are being taken, oldest first."""
         found = (_look(name, self.taking) for name in _names(self.taking))
-        return sorted(filter(None, found), key=lambda one: (one.changed_at, one.name))
+        return sorted(filter(None, found), key=_age)
 
     def is_open_for_writing(self, file: FoundFile) -> bool:
         """Return whether somebody has the file open for writing, as far as the kernel tells us."""
@@ -248,6 +271,10 @@ def _kind(mode: int) -> str:
         stat.S_IFSOCK: "a socket",
     }
     return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def _age(file: FoundFile) -> tuple[float, str]:
+    return file.changed_at, file.name
 
 
 def _names(folder: int) -> list[str]:

@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -49,21 +49,28 @@ MOST_AT_ONCE, MOST_LOOKED_AT = 100, 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxState:
-    """How the inbox is: how many files wait in the folder, and why none is taken, "" if they are."""
+    """How the inbox is: how many files wait in the folder, and why none is taken, "" if they are.
+
+    `tasks_waiting` of its tasks wait for a slot, of `most_waiting` that may.
+    """
 
     folder: Path | None = None
     waiting: int = 0
+    tasks_waiting: int = 0
+    most_waiting: int = 0
     trouble: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class Inbox:
-    """Takes files as long as `run` runs. `settings` returns those in force now, `queued` how many tasks wait."""
+    """Takes files as long as `run` runs. `settings` returns those in force now, `tasks_waiting` how many
+    tasks of each source wait for a slot.
+    """
 
     settings: Callable[[], InboxSettings]
     once: SubmitsOnce
     records: IntakeRecords
-    queued: Callable[[], int]
+    tasks_waiting: Callable[[], Awaitable[Mapping[str, int]]]
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
     state: InboxState = InboxState()
@@ -85,6 +92,11 @@ class Inbox:
         self._hold.until = 0.0
         self.wake()
 
+    def status(self, tasks_waiting: Mapping[str, int]) -> InboxState:
+        """Return how the inbox is, given how many tasks of each source wait for a slot."""
+        most = self.settings().most_waiting
+        return replace(self.state, tasks_waiting=tasks_waiting.get(SOURCE, 0), most_waiting=most)
+
     async def run(self) -> None:
         """Take files until cancelled."""
         watch = Watch(lambda _: self.wake())
@@ -96,7 +108,7 @@ class Inbox:
         while True:
             self._woken.clear()
             settings = self.settings()
-            watch.look_at([settings.folder] if settings.folder else [])
+            await watch.look_at([settings.folder] if settings.folder else [])
             soon = await self._look(settings)
             try:
                 async with asyncio.timeout(LOOK_AGAIN if soon else LOOK_EVERY):
@@ -121,32 +133,32 @@ class Inbox:
 
     async def _pass(self, folder: Folder, settings: InboxSettings) -> bool:
         begun = await asyncio.to_thread(folder.begun)
-        files = await asyncio.to_thread(folder.files)
-        folders = [file for file in files if file.is_folder]
-        files = [file for file in files if not file.is_folder]
-        oldest = files[:MOST_LOOKED_AT]
-        self._forget_gone(oldest)
-        for file in folders[:MOST_LOOKED_AT]:
+        found = await asyncio.to_thread(folder.listing, MOST_LOOKED_AT)
+        self._forget_gone(found.oldest)
+        for file in found.folders:
             await self._leave(file, "it is a folder; only regular files are taken")
         self._has_taken, reason = False, self._hold.reason(time.monotonic())
         for file in begun:
             if not reason and file.name not in self._failed:
                 reason = await self._process(folder, file, settings)
-        taken = 0
-        for file in oldest:
+        taken = room = 0
+        for file in found.oldest:
             if reason or taken == MOST_AT_ONCE:
                 break
             if not await self._is_whole(folder, file, settings.settle):
                 continue
-            if self.queued() >= settings.most_waiting:
-                reason = f"{self.queued()} tasks wait to begin, and the inbox adds none beyond {settings.most_waiting}"
+            if room == 0:
+                queued = (await self.tasks_waiting()).get(SOURCE, 0)
+                room = settings.most_waiting - queued
+            if room <= 0:
+                reason = f"{queued} of its tasks wait to begin, and it adds none beyond {settings.most_waiting}"
             else:
-                taken += 1
+                taken, room = taken + 1, room - 1
                 reason = await self._take(folder, file, settings)
         for file in begun:
             if not reason and file.name in self._failed:
                 reason = await self._process(folder, file, settings)
-        left = len(files) - taken
+        left = found.count - taken
         self.state = InboxState(folder=settings.folder, waiting=left, trouble=reason)
         if not reason and not self._failed:
             await self._go_on()

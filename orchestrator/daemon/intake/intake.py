@@ -1,19 +1,18 @@
 """The use case of what comes in by itself: what came in, how its sources are, and what an operator should know."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from orchestrator.core.schedule.admission import blockers
-from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.intake.hooks import Hooks
 from orchestrator.daemon.intake.inbox import Inbox, InboxState
 from orchestrator.daemon.intake.once import OnceSubmitter
 from orchestrator.daemon.intake.queries import Queries, QueryStatus
 from orchestrator.daemon.intake.query import QueryParts
 from orchestrator.daemon.intake.records import IntakeKind, IntakeRecord, IntakeRecords
+from orchestrator.daemon.intake.share import WaitingTasks
 from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.services.tasks import TaskService
@@ -63,9 +62,10 @@ class IntakeService:
         """Return how the sources are, and the newest records, or those alone of what was refused."""
         found = await asyncio.to_thread(self.records.newest, 20 * limit if refused else limit)
         wanted = [one for one in _each_once(found) if not refused or one.kind is IntakeKind.REFUSED]
+        counts = await self.inbox.tasks_waiting()
         return IntakeStatus(
-            inbox=self.inbox.state,
-            queries=await self.queries.statuses(),
+            inbox=self.inbox.status(counts),
+            queries=self.queries.statuses(counts),
             hooks=await asyncio.to_thread(self._hooks),
             records=tuple(wanted[:limit]),
         )
@@ -140,10 +140,10 @@ def build_intake(parts: IntakeParts) -> IntakeService:
         folder=folder / "pending", submissions=parts.submissions, index=parts.index, files=parts.store.files
     )
 
-    def queued() -> int:
-        pending = [task for task in parts.supervisor.tasks.values() if task.status is TaskStatus.PENDING]
-        snapshot = parts.supervisor.snapshot()
-        return sum(not blockers(task, snapshot) and snapshot.closed(task) is None for task in pending)
+    waiting = WaitingTasks(parts.store.files)
+
+    async def tasks_waiting() -> Mapping[str, int]:
+        return await asyncio.to_thread(waiting.count, parts.supervisor.snapshot())
 
     def pipelines() -> Collection[str]:
         return parts.submissions.factory.pipelines()  # of the factory that the newest settings made
@@ -152,7 +152,7 @@ def build_intake(parts: IntakeParts) -> IntakeService:
         settings=lambda: parts.settings().inbox,
         once=once,
         records=records,
-        queued=queued,
+        tasks_waiting=tasks_waiting,
         redact=parts.redact,
         clock=parts.clock,
     )
@@ -165,7 +165,7 @@ def build_intake(parts: IntakeParts) -> IntakeService:
             trackers=lambda: parts.submissions.trackers,
             pipelines=pipelines,
             task_of=parts.supervisor.tasks.get,
-            queued=queued,
+            tasks_waiting=tasks_waiting,
             cancel=parts.tasks.cancel,
             redact=parts.redact,
             clock=parts.clock,

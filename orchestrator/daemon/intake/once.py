@@ -11,21 +11,27 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-import orjson
-
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.errors import NoSuchTask
-from orchestrator.formats.fields import text_of
-from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
+from orchestrator.formats.files import make_private, parsed
+from orchestrator.formats.versioned import encode_versioned, read_versioned, write_versioned
 from orchestrator.storage.records import UncommittedTask, UnreadableTask
 from orchestrator.storage.task_files import TaskFiles
 
 FORMAT = 1
 ORIGIN_FILE = "origin.json"
 """In the folder of a task that came in by itself: the key of what it was made from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Note:
+    """The task that is made under a key."""
+
+    key: str
+    task: str
 
 
 class SubmitsOnce(Protocol):
@@ -71,14 +77,13 @@ class OnceSubmitter:
         return (parsed(content) or {}).get("key") == key
 
     def _noted(self, key: str) -> str:
-        found = parsed(read_file(self._path(key)) or b"") or {}
-        is_ours = found.get("format") == FORMAT and found.get("key") == key
-        return text_of(found.get("task")) if is_ours else ""
+        found = read_versioned(_Note, self._path(key), FORMAT)
+        return found.task if found is not None and found.key == key else ""
 
     def _note(self, key: str, task_id: str) -> None:
-        self.files.write_first(task_id, {ORIGIN_FILE: orjson.dumps({"format": FORMAT, "key": key})})
+        self.files.write_first(task_id, {ORIGIN_FILE: encode_versioned({"key": key}, FORMAT)})
         make_private(self.folder)
-        write_atomically(self._path(key), orjson.dumps({"format": FORMAT, "key": key, "task": task_id}))
+        write_versioned(self._path(key), _Note(key=key, task=task_id), FORMAT)
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{hashlib.sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}.json"

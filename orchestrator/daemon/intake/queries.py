@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -31,15 +31,21 @@ LEAST_BETWEEN = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatus:
-    """How a query is: what it asks for, when it did last, how many tickets it handled, and what it waits for."""
+    """How a query is: what it asks for, when it did last and does next, what it handled, and what it waits for.
+
+    `tasks_waiting` of its tasks wait for a slot, of `most_waiting` that may.
+    """
 
     name: str
     tracker: str
     asks: str
     every: float
     polled_at: datetime | None
+    next_at: datetime | None
     taken: int
     refused: int
+    tasks_waiting: int
+    most_waiting: int
     trouble: str
 
 
@@ -109,11 +115,11 @@ class Queries:
         held = ((name, self._holds[name].why or query.waits) for name, query in self._known.items())
         return tuple(f"query {name}: {why}" for name, why in held if why)
 
-    async def statuses(self) -> tuple[QueryStatus, ...]:
-        """Return how each query is."""
-        return tuple([await self._status(name, settings) for name, settings in self.settings().items()])
+    def statuses(self, tasks_waiting: Mapping[str, int]) -> tuple[QueryStatus, ...]:
+        """Return how each query is, given how many tasks of each source wait for a slot."""
+        return tuple(self._status(name, settings, tasks_waiting) for name, settings in self.settings().items())
 
-    async def _status(self, name: str, settings: QuerySettings) -> QueryStatus:
+    def _status(self, name: str, settings: QuerySettings, tasks_waiting: Mapping[str, int]) -> QueryStatus:
         query = self._known.get(name) or Query(name=name, parts=self.parts)
         states = [ticket.state for ticket in query.state.tickets.values()]
         hold = self._holds.get(name)
@@ -123,10 +129,20 @@ class Queries:
             asks=str(search_of(settings)),
             every=settings.every,
             polled_at=query.state.polled_at,
+            next_at=self._next_at(name),
             taken=states.count(TicketState.TAKEN),
             refused=states.count(TicketState.REFUSED),
+            tasks_waiting=tasks_waiting.get(query.source, 0),
+            most_waiting=settings.most_waiting,
             trouble=(hold.why if hold else "") or query.waits,
         )
+
+    def _next_at(self, name: str) -> datetime | None:
+        """Return when a query is asked next; None if it is being asked, or has not begun."""
+        clock = self._clocks.get(name)
+        if clock is None or clock.is_busy:
+            return None
+        return self.parts.clock() + timedelta(seconds=max(0.0, clock.due - time.monotonic()))
 
     def _adopt(self, wanted: Mapping[str, QuerySettings], now: float) -> None:
         """Begin with new queries, and drop those that are no longer declared; what they remember stays on disk."""

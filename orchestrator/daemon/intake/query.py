@@ -10,7 +10,7 @@ Nothing of a ticket is taken from the list: each is fetched by its address when 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -48,8 +48,8 @@ class PollFailed(OrchestratorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryParts:
-    """What queries work with. `task_of` returns a live task, `queued` how many tasks wait, `cancel` cancels one for
-    somebody; `trackers` and `pipelines` return those in force now.
+    """What queries work with. `task_of` returns a live task, `tasks_waiting` how many tasks of each source wait for a
+    slot, `cancel` cancels one for somebody; `trackers` and `pipelines` return those in force now.
     """
 
     folder: Path
@@ -58,7 +58,7 @@ class QueryParts:
     trackers: Callable[[], Trackers]
     pipelines: Callable[[], Collection[str]]
     task_of: Callable[[str], Task | None]
-    queued: Callable[[], int]
+    tasks_waiting: Callable[[], Awaitable[Mapping[str, int]]]
     cancel: Callable[[str, str], Awaitable[object]]
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
@@ -146,7 +146,7 @@ class Query:
         become tasks is refused, so that it cannot block them.
         """
         failed: list[tuple[FoundTicket, Exception]] = []
-        taken = 0
+        taken = room = 0
         for ticket in tickets:
             known = self.state.tickets.get(ticket.key)
             if known is not None and not self._is_new(known, ticket, settings):
@@ -154,8 +154,11 @@ class Query:
                     back = replace(known, left_at=None, is_over=False)
                     self.state = self.state.with_ticket(ticket.key, back)  # saved when the poll ends
                 continue
-            if (queued := self.parts.queued()) >= settings.most_waiting:
-                self.waits = f"{queued} tasks wait to begin, and the query adds none beyond {settings.most_waiting}"
+            if room == 0:
+                queued = (await self.parts.tasks_waiting()).get(self.source, 0)
+                room = settings.most_waiting - queued
+            if room <= 0:
+                self.waits = f"{queued} of its tasks wait to begin, and it adds none beyond {settings.most_waiting}"
                 return False
             try:
                 await self._take(ticket, known, settings)
@@ -164,7 +167,7 @@ class Query:
                 if len(failed) == MOST_TRIES:
                     break
             else:
-                taken += 1
+                taken, room = taken + 1, room - 1
         if failed and not taken:
             raise failed[0][1]
         for ticket, why in failed:

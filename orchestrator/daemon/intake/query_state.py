@@ -11,11 +11,10 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-import orjson
 import structlog
 
-from orchestrator.formats.codec import from_json, to_json
-from orchestrator.formats.files import make_private, read_file, write_atomically
+from orchestrator.formats.files import make_private, read_file
+from orchestrator.formats.versioned import decode_versioned, write_versioned
 
 log = structlog.get_logger()
 
@@ -54,7 +53,6 @@ class KnownTicket:
 class QueryState:
     """What one query remembers. `search` says what was asked for: the ETag is that of its answer alone."""
 
-    format: int = FORMAT
     search: str = ""
     etag: str = ""
     polled_at: datetime | None = None
@@ -76,12 +74,9 @@ def load_state(path: Path) -> QueryState:
     if content == b"":
         return QueryState()
     try:
-        state = from_json(QueryState, orjson.loads(content or b""))
+        return decode_versioned(QueryState, content, FORMAT)
     except ValueError as error:
         return _set_aside(path, str(error))
-    if state.format != FORMAT:
-        return _set_aside(path, f"it has the format {state.format}, and this version reads {FORMAT}")
-    return state
 
 
 def _set_aside(path: Path, why: str) -> QueryState:
@@ -93,5 +88,4 @@ def _set_aside(path: Path, why: str) -> QueryState:
 
 def save_state(path: Path, state: QueryState) -> None:
     """Write what a query remembers and wait for the disk. Blocks. Raises OSError."""
-    make_private(path.parent)
-    write_atomically(path, orjson.dumps(to_json(state)))
+    write_versioned(make_private(path.parent) / path.name, state, FORMAT)

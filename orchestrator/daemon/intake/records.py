@@ -12,10 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from threading import Lock
 
-import orjson
-
-from orchestrator.formats.codec import from_json, to_json
 from orchestrator.formats.files import make_private, open_regular
+from orchestrator.formats.versioned import decode_versioned, encode_versioned
 
 FORMAT = 1
 LARGEST = 4 * 1024 * 1024
@@ -50,7 +48,6 @@ class IntakeRecord:
     task: str = ""
     reason: str = ""
     evidence: str = ""
-    format: int = FORMAT
 
 
 def record_of(at: datetime, source: str, kind: IntakeKind, name: str, about: Mapping[str, str]) -> IntakeRecord:
@@ -76,7 +73,7 @@ class IntakeRecords:
 
     def add(self, record: IntakeRecord) -> None:
         """Append a record and wait for the disk. Raises OSError."""
-        line = orjson.dumps(to_json(record), option=orjson.OPT_APPEND_NEWLINE)
+        line = encode_versioned(record, FORMAT) + b"\n"
         with self._lock:
             make_private(self._path.parent)
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -112,11 +109,9 @@ def _records_in(path: Path) -> Iterator[IntakeRecord]:
         return
     for line in reversed(lines):
         try:
-            record = from_json(IntakeRecord, orjson.loads(line))
+            yield decode_versioned(IntakeRecord, line, FORMAT)
         except ValueError:
             continue
-        if record.format == FORMAT:
-            yield record
 
 
 def _last_byte(path: Path, size: int) -> bytes:

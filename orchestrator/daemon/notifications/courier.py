@@ -27,16 +27,18 @@ log = structlog.get_logger()
 
 FEWEST_TRIES = 3
 """How often a notice was tried, at least, before it expires: a clock that jumps ahead gives up nothing untried."""
-SWEEP = 30.0
-"""Seconds after which the rules are asked again without any news, because clocks jump and hours end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CourierPatience:
-    """Seconds: for one try, and the longest from one failure to the next try."""
+    """Seconds: for one try, the longest from one failure to the next try, and between two looks at the rules.
+
+    The rules are asked again without any news, because clocks jump and hours end.
+    """
 
     attempt: float = 60.0
     longest_pause: float = 900.0
+    sweep: float = 30.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,7 +139,7 @@ class Courier:
                 refused += 1
                 pause = self._longer_pause(refused)
             if pause is None:
-                await _first(wake, SWEEP)
+                await _first(wake, self.patience.sweep)
             else:
                 await self._pause(name, pause)
 
@@ -154,17 +156,18 @@ class Courier:
     async def _send_due(self, name: str, channel: Channel) -> float | None:
         """Send what is due now; return the seconds to pause after a failure, None if nothing more is due."""
         while True:
-            plan = self._plan(name)
+            plan = await asyncio.to_thread(self._plan, name)
             if plan.digest:
                 await self._store_digest(name, plan.digest)
             elif not plan.singles:
                 return None
-            elif (entry := self.outbox.get(plan.singles[0])) and (delivery := entry.on(name)):
+            elif (entry := self.outbox.get(plan.singles[0])) and (delivery := entry.on(name)) and delivery.is_waiting:
                 pause = await self._attempt(entry, delivery, channel)
                 if pause is not None:
                     return pause
 
     def _plan(self, name: str) -> Due:
+        """Return what is due now on a channel; thousands of notices may wait, so this is for a thread."""
         rules = self.rules
         if (of_channel := rules.channels.get(name)) is None:
             return Due()

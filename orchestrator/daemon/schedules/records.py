@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-import orjson
 import structlog
 
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
@@ -13,8 +12,9 @@ from orchestrator.core.task.task import Priority
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import TicketType
 from orchestrator.daemon.task_factory import Submission
-from orchestrator.formats.codec import from_json, stamp, to_json
-from orchestrator.formats.files import make_private, parsed, read_file, sync_folder, write_atomically
+from orchestrator.formats.codec import stamp
+from orchestrator.formats.files import make_private, read_file, sync_folder
+from orchestrator.formats.versioned import decode_versioned, write_versioned
 from orchestrator.settings.sections.windows import zone_of
 from orchestrator.supervisor.recurrence import parse_recurrence
 
@@ -110,12 +110,14 @@ class TaskSchedule:
         return replace(self, runs=(*self.runs, run)[-MOST_RUNS:])
 
 
-def _schedule_in(content: bytes, name: str) -> TaskSchedule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    schedule: TaskSchedule
+
+
+def _schedule_in(content: bytes | None, name: str) -> TaskSchedule:
     """Return the schedule that a file of this name holds. Raises ValueError."""
-    document = parsed(content) or {}
-    if document.get("format") != FORMAT:
-        raise ValueError(f"its format is {document.get('format')}, not {FORMAT}")
-    schedule = from_json(TaskSchedule, document.get("schedule"))
+    schedule = decode_versioned(_Document, content, FORMAT).schedule
     if schedule.id != name:
         raise ValueError(f"it holds the schedule {schedule.id!r}, which is kept in {schedule.id}.json")
     parse_recurrence(schedule.line, zone_of(schedule.zone))
@@ -135,7 +137,7 @@ class ScheduleStore:
         found = {}
         for path in sorted(self._folder.glob("*.json")):
             try:
-                found[path.stem] = _schedule_in(read_file(path) or b"", path.stem)
+                found[path.stem] = _schedule_in(read_file(path), path.stem)
             except (OSError, ValueError) as error:
                 log.warning("schedule_unreadable", path=str(path), error=str(error))
                 self.unreadable.add(path.stem)
@@ -143,9 +145,8 @@ class ScheduleStore:
 
     def save(self, schedule: TaskSchedule) -> None:
         """Store a schedule. Raises OSError."""
-        make_private(self._folder)
-        content = orjson.dumps({"format": FORMAT, "schedule": to_json(schedule)}, option=orjson.OPT_INDENT_2)
-        write_atomically(self._folder / f"{schedule.id}.json", content)
+        path = make_private(self._folder) / f"{schedule.id}.json"
+        write_versioned(path, _Document(schedule=schedule), FORMAT, indent=True)
 
     def remove(self, schedule_id: str) -> None:
         """Remove a schedule. Raises OSError."""

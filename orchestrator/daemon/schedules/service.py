@@ -15,9 +15,13 @@ from typing import Protocol
 import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
-from orchestrator.core.schedule.recurring import DueTimes, Missed, Overlap, RunResult, due_times, is_ahead
+from orchestrator.core.notices.sentence import Sentence
+from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult, due_times, is_ahead
 from orchestrator.core.task.task import Task
+from orchestrator.daemon.schedules.ahead import Ahead, next_times, recurrence_of, times_ahead
+from orchestrator.daemon.schedules.due import free_name, not_submitted, with_times
 from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
+from orchestrator.daemon.schedules.made import made_on_disk, newest_made, with_made
 from orchestrator.daemon.schedules.records import (
     PendingRun,
     ScheduledRun,
@@ -29,11 +33,10 @@ from orchestrator.daemon.services.errors import NotCommitted, StoreError, Submis
 from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import stamp
+from orchestrator.formats.person import person_name
 from orchestrator.settings.sections.windows import zone_of
-from orchestrator.storage.records import TaskSummary
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.protocols import Store
-from orchestrator.supervisor.recurrence import Recurrence, parse_recurrence
 from orchestrator.supervisor.supervisor import Supervisor
 
 log = structlog.get_logger()
@@ -61,7 +64,7 @@ class NewSchedule:
 class Tell(Protocol):
     """Tells people something once; `command` shows more of it. Raises OSError."""
 
-    async def __call__(self, key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> bool: ...
+    async def __call__(self, key: str, kind: MachineNoticeKind, text: Sentence, *, command: str = "") -> bool: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,6 +81,8 @@ class ScheduleService:
     _next: dict[tuple[str, str], tuple[datetime, datetime]] = field(default_factory=dict)
     """For a line and zone: a moment, and the time that comes next after it."""
     _interrupted: set[str] = field(default_factory=set)
+    _compared: set[str] = field(default_factory=set)
+    """The schedules whose records were compared with the tasks on disk since the start of this process."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -106,7 +111,7 @@ class ScheduleService:
     async def not_submitted(self, since: datetime, until: datetime) -> list[str]:
         """Return what was not submitted between two times, and why, for people."""
         return [
-            _not_submitted(one, run)
+            str(not_submitted(one, run))
             for one in await self.listed()
             for run in one.runs
             if since <= run.at < until and run.result is not RunResult.SUBMITTED
@@ -119,7 +124,7 @@ class ScheduleService:
         at, line = max(schedule.handled, self.clock()), (schedule.line, schedule.zone)
         since, found = self._next.get(line, (at, at))
         if not since <= at < found:
-            following = _recurrence(schedule).next_after(at)
+            following = recurrence_of(schedule).next_after(at)
             if following is None:
                 return None
             self._next[line] = at, (found := following)
@@ -130,11 +135,7 @@ class ScheduleService:
 
         Raises SubmissionRefused, ScheduleExists, and what such a submission would be refused for now.
         """
-        try:
-            await asyncio.to_thread(parse_recurrence, wanted.line, zone_of(wanted.zone))
-        except ValueError as error:
-            raise SubmissionRefused(str(error)) from error
-        made, _ = await self.submissions.preview(wanted.work.submission(), ())
+        title = await self._check(wanted)
         async with self._one_at_a_time:
             known = await self._all()
             if len(known) >= MOST_SCHEDULES:
@@ -142,7 +143,7 @@ class ScheduleService:
             if wanted.name in known or wanted.name in self.store.unreadable:
                 raise ScheduleExists(f"there is a schedule {wanted.name!r}; remove it, or choose another --name")
             schedule = TaskSchedule(
-                id=wanted.name or _free_name(made.title, {*known, *self.store.unreadable}),
+                id=wanted.name or free_name(title, {*known, *self.store.unreadable}),
                 line=wanted.line,
                 zone=zone_of(wanted.zone).key,
                 work=wanted.work,
@@ -155,6 +156,41 @@ class ScheduleService:
             log.info("schedule_added", schedule=schedule.id, line=schedule.line, zone=schedule.zone, by=by)
             self._changed.set()
             return await self._save(schedule)
+
+    async def change(self, name: str, wanted: NewSchedule, by: str) -> TaskSchedule:
+        """Change what a schedule submits and when; it keeps its name, its tasks and its record.
+
+        Times before now are not made up for. Raises NoSuchSchedule, and what adding it raises.
+        """
+        await self._check(wanted)
+        async with self._one_at_a_time:
+            schedule, zone = await self.find(name), zone_of(wanted.zone).key
+            is_when = (wanted.line, zone) != (schedule.line, schedule.zone)
+            changed = replace(
+                schedule,
+                line=wanted.line,
+                zone=zone,
+                work=wanted.work,
+                overlap=wanted.overlap,
+                missed=wanted.missed,
+                handled=max(schedule.handled, self.clock()) if is_when else schedule.handled,
+            )
+            log.info("schedule_changed", schedule=name, line=changed.line, zone=zone, by=by)
+            self._changed.set()
+            return await self._save(changed)
+
+    async def ahead(self, span: timedelta, most: int) -> Ahead:
+        """Return what is due within a span of time, at most so many runs, and when run windows are open then."""
+        now, windows = self.clock(), self.supervisor.snapshot().capacity.windows
+        waking = [one for one in await self.listed() if not one.paused_by]
+        return await asyncio.to_thread(times_ahead, waking, windows, now, now + span, most)
+
+    async def next_times(self, line: str, zone: str, count: int) -> list[datetime]:
+        """Return the next times of a line, in its zone. Raises SubmissionRefused if it is none."""
+        try:
+            return await asyncio.to_thread(next_times, line, zone, self.clock(), count)
+        except ValueError as error:
+            raise SubmissionRefused(str(error)) from error
 
     async def pause(self, name: str, by: str) -> TaskSchedule:
         """Submit no more tasks of a schedule until it is resumed. Raises NoSuchSchedule."""
@@ -181,7 +217,7 @@ class ScheduleService:
             if refused := self._overlapping(schedule):
                 raise ScheduleBusy(refused)
             schedule = await self._save(
-                replace(schedule, pending=PendingRun(due=now, since=now, reason=f"run by {by}"))
+                replace(schedule, pending=PendingRun(due=now, since=now, reason=f"run by {person_name(by)}"))
             )
             try:
                 task = await self._submitted(schedule, now, by)
@@ -211,16 +247,34 @@ class ScheduleService:
                 except OSError as error:
                     log.warning("schedule_not_written", schedule=name, error=str(error))
 
+    async def _check(self, wanted: NewSchedule) -> str:
+        """Return the title of its tasks. Raises SubmissionRefused, and what such a submission would be refused for."""
+        await self.next_times(wanted.line, wanted.zone, 1)
+        made, _ = await self.submissions.preview(wanted.work.submission(), ())
+        return made.title
+
     async def _look_at(self, schedule: TaskSchedule) -> None:
         now = self.clock()
         if schedule.pending is None and not schedule.paused_by:
             if is_ahead(schedule.handled, now):
                 schedule = await self._handle(schedule, self._put_back(schedule, now))
-            following = _recurrence(schedule).next_after
+            following = recurrence_of(schedule).next_after
             found = await asyncio.to_thread(due_times, schedule.handled, now, following, schedule.missed)
-            schedule = await self._handle(schedule, _with_times(schedule, found, now)) if found else schedule
+            if found and schedule.id not in self._compared:
+                schedule = await self._compare(schedule, min((*found.missed, found.due or now)), now)
+                found = await asyncio.to_thread(due_times, schedule.handled, now, following, schedule.missed)
+            schedule = await self._handle(schedule, with_times(schedule, found, now)) if found else schedule
         if schedule.pending is not None:
             await self._submit(schedule, schedule.pending)
+
+    async def _compare(self, schedule: TaskSchedule, since: datetime, now: datetime) -> TaskSchedule:
+        """Return the schedule as its tasks on disk show it: its own record may come from an older backup."""
+        made = await asyncio.to_thread(newest_made, self.tasks, schedule, since, now)
+        if made is not None and made.due > schedule.handled:
+            log.warning("schedule_record_older", schedule=schedule.id, task=made.task.id, due=stamp(made.due))
+            schedule = await self._save(with_made(schedule, made))
+        self._compared.add(schedule.id)
+        return schedule
 
     def _put_back(self, schedule: TaskSchedule, now: datetime) -> TaskSchedule:
         """Return a schedule whose mark lies ahead of the clock, with its times counting again from now on.
@@ -270,7 +324,7 @@ class ScheduleService:
         live = next((task.id for task in self.supervisor.tasks.values() if task.schedule.made_by == key), None)
         if live is not None or schedule.id not in self._interrupted:
             return live
-        return await asyncio.to_thread(_made_on_disk, self.tasks, key, stamp(pending.since - timedelta(days=1)))
+        return await asyncio.to_thread(made_on_disk, self.tasks, key, pending.since)
 
     def _overlapping(self, schedule: TaskSchedule) -> str | None:
         """Return why no second task may begin, if the one before it has not ended and none is to wait for it."""
@@ -306,7 +360,7 @@ class ScheduleService:
         if run is not None and run.result is not RunResult.SUBMITTED and after.runs != before.runs:
             key = f"schedule-{after.id}-{run.due:%Y%m%dT%H%M%S}-{run.result.value}"
             command = f"orchestrator schedule show {after.id}"
-            await self.tell(key, MachineNoticeKind.SCHEDULE, _not_submitted(after, run), command=command)
+            await self.tell(key, MachineNoticeKind.SCHEDULE, not_submitted(after, run), command=command)
         return await self._save(after)
 
     async def _save(self, schedule: TaskSchedule) -> TaskSchedule:
@@ -341,43 +395,3 @@ def build_schedules(
         clock=submissions.clock,
         tell=tell,
     )
-
-
-def _with_times(schedule: TaskSchedule, found: DueTimes, now: datetime) -> TaskSchedule:
-    """Return the schedule with the times handled that a look at the clock found: missed ones on record, one pending."""
-    if found.missed:
-        reason = "the daemon was down, the machine asleep, or its clock was put forward"
-        count, due = len(found.missed), found.missed[-1]
-        log.warning("schedule_missed", schedule=schedule.id, due=stamp(due), count=count)
-        missed = ScheduledRun(due=due, at=now, result=RunResult.MISSED, reason=reason, count=count)
-        schedule = schedule.with_run(missed)
-    reason = "made up for a time that was missed" if found.is_late else ""
-    pending = PendingRun(due=found.due, since=now, reason=reason) if found.due else None
-    return replace(schedule, handled=found.until, pending=pending)
-
-
-def _not_submitted(schedule: TaskSchedule, run: ScheduledRun) -> str:
-    times = "1 run was" if run.count == 1 else f"{run.count} runs were"
-    return f"schedule {schedule.id}: {times} {run.result.value}, the last at {stamp(run.due)}: {run.reason}"
-
-
-def _recurrence(schedule: TaskSchedule) -> Recurrence:
-    return parse_recurrence(schedule.line, zone_of(schedule.zone))
-
-
-def _made_on_disk(tasks: Store, key: str, since: str) -> str | None:
-    """Return the task of any state that carries a mark. Blocks."""
-    for one in tasks.summaries():
-        if isinstance(one, TaskSummary) and one.created_at >= since and one.parent is None:
-            with suppress(StoreError):
-                if tasks.load(one.id).task.schedule.made_by == key:
-                    return one.id
-    return None
-
-
-def _free_name(title: str, known: set[str]) -> str:
-    """Return a name after a title that no schedule has: its first letters and digits."""
-    words = "".join(letter if letter.isascii() and letter.isalnum() else " " for letter in title.lower()).split()
-    base = "-".join(words)[:32].strip("-") or "schedule"
-    numbers = (base, *(f"{base}-{number}" for number in range(2, MOST_SCHEDULES + 2)))
-    return next(name for name in numbers if name not in known)

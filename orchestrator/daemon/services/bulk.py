@@ -1,6 +1,4 @@
-"""What people ask of many tasks at once: of all of them to pause, resume, and stop before a restart; of some by name
-whatever can be asked of one.
-"""
+"""What people ask of many tasks: pause, resume or drain all, or of some by name whatever can be asked of one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -106,8 +106,5 @@ def _is_limited(task: Task, snapshot: SchedulerSnapshot) -> bool:
     """Return whether a limit, the service or a budget keeps the task waiting, even one that only waits for a slot."""
     if task.is_paused and task.agent.blocked_by in _LIMITS:
         return True
-    return (
-        task.wants_slot
-        and not admission.blockers(task, snapshot)
-        and admission.block_reason(task, snapshot) is not None
-    )
+    may_begin = task.wants_slot and admission.may_begin(task, snapshot)
+    return may_begin and admission.block_reason(task, snapshot) is not None

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-import orjson
 import structlog
 
 from orchestrator.core.events.events import Event
@@ -23,6 +22,7 @@ from orchestrator.daemon.history.timelines import JOURNAL, read_timeline
 from orchestrator.daemon.traces.spans import Attributes, SpanRecord, spans_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import parsed
+from orchestrator.formats.versioned import decode_versioned, encode_versioned
 from orchestrator.storage.task_files import TaskFiles
 
 log = structlog.get_logger()
@@ -40,6 +40,13 @@ LOOK_BACK = timedelta(hours=24)
 MOST_SPANS = 500
 """In one request."""
 LONGEST_TEXT = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mark:
+    """The number of the last decision whose span was sent."""
+
+    seq: int
 
 
 class Sender(Protocol):
@@ -128,16 +135,17 @@ class TraceExporter:
         files, sender = self._with.files, self._current()
         if sender is None:
             return False
-        known = parsed(files.read(task_id, NAME)) or {}
-        seq = known.get("seq")
-        after = seq if isinstance(seq, int) and known.get("format") == FORMAT else 0
+        try:
+            after = decode_versioned(_Mark, files.read(task_id, NAME), FORMAT).seq
+        except ValueError:
+            after = 0
         timeline = read_timeline(files, task_id, self._with.redact, self._with.clock())
         spans = sorted(spans_of(task_id, timeline, after, self._facts(task_id)), key=lambda one: one.end_seq)
         for batch in _batches(spans):
             if not sender.send(batch):
                 self._note_failure(sender_address=self._with.address())
                 return False
-            files.write(task_id, NAME, orjson.dumps({"format": FORMAT, "seq": batch[-1].end_seq}))
+            files.write(task_id, NAME, encode_versioned(_Mark(seq=batch[-1].end_seq), FORMAT))
         self._is_failing = False
         return True
 

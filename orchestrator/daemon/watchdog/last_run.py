@@ -15,10 +15,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
-import orjson
 import structlog
 
 from orchestrator.formats.files import parsed, read_file, write_atomically
+from orchestrator.formats.versioned import encode_versioned
 
 log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ class Ending(StrEnum):
 
     WATCHDOG = "the service manager's watchdog, or somebody else, aborted it (SIGABRT)"
     CRASHED = "the interpreter crashed"
-    REBOOTED = "the machine was started anew"
+    REBOOTED = "the machine was rebooted"
     KILLED = "it was killed, or an error ended it"
 
 
@@ -59,15 +59,6 @@ class _Run:
     boot_id: str
     started_at: str
     hangs: str = ""
-
-    def document(self) -> bytes:
-        return orjson.dumps({
-            "format": FORMAT,
-            "pid": self.pid,
-            "boot_id": self.boot_id,
-            "started_at": self.started_at,
-            "hangs": self.hangs,
-        })  # fmt: skip
 
 
 class RunRecord:
@@ -110,7 +101,7 @@ class RunRecord:
 
     def _write(self) -> None:
         try:
-            write_atomically(self._file, self._run.document(), durable=False)
+            write_atomically(self._file, encode_versioned(self._run, FORMAT), durable=False)
         except OSError as error:
             log.warning("run_not_recorded", file=str(self._file), reason=str(error))
 

@@ -1,7 +1,7 @@
 """What the outbox holds: a notice, and for each channel what became of it there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from orchestrator.core.notices.delivery import DeliveryStatus
@@ -45,7 +45,6 @@ class Entry:
     deliveries: tuple[Delivery, ...]
     html: str = ""
     members: tuple[str, ...] = ()
-    format: int = field(default=FORMAT)
 
     @property
     def is_waiting(self) -> bool:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-import orjson
 import structlog
 
-from orchestrator.formats.codec import from_json, stamp, to_json
-from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
+from orchestrator.formats.codec import stamp
+from orchestrator.formats.files import make_private, write_atomically
+from orchestrator.formats.versioned import encode_versioned, read_versioned
 
 log = structlog.get_logger()
 
@@ -55,7 +55,6 @@ class ChannelHealth:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Document:
     channels: dict[str, ChannelHealth] = field(default_factory=dict)
-    format: int = FORMAT
 
 
 class HealthBook:
@@ -63,12 +62,7 @@ class HealthBook:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / FILE
-        try:
-            document = from_json(_Document, parsed(read_file(self._path) or b"{}"))
-            self._channels = document.channels if document.format == FORMAT else {}
-        except (OSError, ValueError) as error:
-            log.warning("channel_health_unreadable", file=str(self._path), reason=str(error))
-            self._channels = {}
+        self._channels = (read_versioned(_Document, self._path, FORMAT) or _Document()).channels
 
     @property
     def now(self) -> Mapping[str, ChannelHealth]:
@@ -97,4 +91,4 @@ class HealthBook:
             log.warning("channel_health_not_remembered", reason=str(error))
 
     def _content(self) -> bytes:
-        return orjson.dumps(to_json(_Document(channels=dict(self._channels))), option=orjson.OPT_INDENT_2)
+        return encode_versioned(_Document(channels=dict(self._channels)), FORMAT, indent=True)

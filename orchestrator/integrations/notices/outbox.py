@@ -13,12 +13,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import orjson
 import structlog
 
 from orchestrator.core.notices.delivery import DeliveryStatus
-from orchestrator.formats.codec import from_json, to_json
-from orchestrator.formats.files import make_private, parsed, read_file, write_atomically
+from orchestrator.formats.files import make_private, read_file
+from orchestrator.formats.versioned import decode_versioned, write_versioned
 from orchestrator.integrations.notices.entries import FORMAT, Delivery, Entry
 
 log = structlog.get_logger()
@@ -41,10 +40,11 @@ class NoticeOutbox:
         self._on_disk = threading.Lock()
         self._listeners: list[Callable[[Entry], None]] = []
         self._entries = {entry.key: entry for entry in _stored(folder)}
+        self._open = {key: entry for key, entry in self._entries.items() if entry.is_waiting}
         for entry in list(self._entries.values()):
             for changed in self._taken_up_by(entry):
                 self._write_or_log(changed)
-                self._entries[changed.key] = changed
+                self._keep(changed)
 
     @contextmanager
     def listening(self, call: Callable[[Entry], None]) -> Iterator[None]:
@@ -64,8 +64,8 @@ class NoticeOutbox:
         return sorted(self._entries.values(), key=lambda one: (one.at, one.key), reverse=True)
 
     def waiting(self, channel: str) -> list[Entry]:
-        """Return what may still be sent on a channel."""
-        return [one for one in self._entries.values() if (found := one.on(channel)) and found.is_waiting]
+        """Return what may still be sent on a channel; may be called in any thread."""
+        return [one for one in list(self._open.values()) if (found := one.on(channel)) and found.is_waiting]
 
     async def store(self, entry: Entry) -> bool:
         """Store a notice; return False if its key is known. It is on disk before this returns. Raises OSError."""
@@ -91,6 +91,10 @@ class NoticeOutbox:
 
     def _keep(self, entry: Entry) -> None:
         self._entries[entry.key] = entry
+        if entry.is_waiting:
+            self._open[entry.key] = entry
+        else:
+            self._open.pop(entry.key, None)
         for call in list(self._listeners):
             call(entry)
 
@@ -108,7 +112,7 @@ class NoticeOutbox:
 
     async def _make_room(self) -> None:
         """Give up the oldest of too many notices that wait, and forget others that are old or too many."""
-        waiting = sorted((one for one in self._entries.values() if one.is_waiting), key=lambda one: one.at)
+        waiting = sorted(self._open.values(), key=lambda one: one.at)
         for entry in waiting[: max(0, len(waiting) - MOST_WAITING)]:
             reason = f"more than {MOST_WAITING} notices wait; this was the oldest"
             log.warning("notice_given_up", key=entry.key, reason=reason)
@@ -135,7 +139,7 @@ class NoticeOutbox:
 
     def _write(self, entry: Entry) -> None:
         with self._on_disk:
-            write_atomically(make_private(self._folder) / f"{entry.key}{SUFFIX}", orjson.dumps(to_json(entry)))
+            write_versioned(make_private(self._folder) / f"{entry.key}{SUFFIX}", entry, FORMAT)
 
     def _write_or_log(self, entry: Entry) -> None:
         try:
@@ -161,7 +165,7 @@ def _stored(folder: Path) -> Iterable[Entry]:
 
 def _parsed(path: Path) -> Entry:
     """Return the notice in a file. Raises OSError, and ValueError for one that this version did not write."""
-    entry = from_json(Entry, parsed(read_file(path) or b""))
-    if entry.format != FORMAT or f"{entry.key}{SUFFIX}" != path.name:
-        raise ValueError(f"it has the format {entry.format}, or another key than its name says")
+    entry = decode_versioned(Entry, read_file(path), FORMAT)
+    if f"{entry.key}{SUFFIX}" != path.name:
+        raise ValueError("it has another key than its name says")
     return entry

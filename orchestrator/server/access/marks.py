@@ -1,5 +1,8 @@
 """Routes that need more than their method says, and the refusal of who has less."""
 
+import os
+from shlex import quote
+
 from fastapi import Request
 
 from orchestrator.daemon.access.scopes import Scope
@@ -15,7 +18,10 @@ ADMIN = {MARK: Scope.ADMIN.value}
 def lacks_scope(caller: Caller, needed: Scope) -> HttpProblem:
     """Return the refusal of a caller that may ask less."""
     has = f"has the scope {caller.scope}" if caller.scope else "has no scope"
-    detail = f"{caller} {has}, and this needs {needed}; use a token that has it"
+    is_person = caller.scope is not None and not caller.name and caller.attempt is None
+    owner = Caller(uid=os.geteuid()).user
+    mend = f"ask as {owner}: sudo -u {quote(owner)} orchestrator …" if is_person else "use a token that has it"
+    detail = f"{caller} {has}, and this needs {needed}; {mend}"
     return HttpProblem(403, "out-of-scope", "The caller may not do this", detail)
 
 

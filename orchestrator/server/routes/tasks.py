@@ -1,5 +1,6 @@
 """Tasks: submit, list and look at them, and what a person may ask of one."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response, status
@@ -25,7 +26,8 @@ router = APIRouter(prefix="/api/tasks", tags=["tasks"], route_class=KeyedRoute)
 async def tasks(service: TheService, wanted: Annotated[TaskFilter, Query()]) -> TaskPage:
     """List tasks, newest first; archived ones only when asked for."""
     found = await service.tasks.list(TaskQuery(**dict(wanted)))
-    return compose_view(TaskPage, service.redact, found, tasks=task_lines(found.tasks, service.redact))
+    lines = await asyncio.to_thread(task_lines, found.tasks, service.redact)
+    return compose_view(TaskPage, service.redact, found, tasks=lines)
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, responses=refuses(*NAMED, *TRACKER))

@@ -10,8 +10,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticKnownError
 
 _NUMBER = re.compile(r"[-+]?[0-9_]*\.?[0-9_]*(?:e[-+]?[0-9]+)?", re.ASCII | re.IGNORECASE)
 
@@ -20,6 +30,22 @@ class View(BaseModel):
     """Something that the API accepts or returns."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, from_attributes=True)
+
+
+class RequestBody(View):
+    """What a request brings, and nothing else: in it 1 is no boolean, and neither true nor "1" is a number."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _of_its_json_type(cls, value: object, validate: ValidatorFunctionWrapHandler) -> object:
+        found: object = validate(value)
+        if isinstance(found, bool) and not isinstance(value, bool):
+            raise PydanticKnownError("bool_type")
+        if isinstance(found, int | float) and isinstance(value, bool | str) and not isinstance(found, bool):
+            raise PydanticKnownError("int_type" if isinstance(found, int) else "float_type")
+        return found
 
 
 V = TypeVar("V", bound=View)

@@ -8,7 +8,7 @@ from pydantic.config import JsonDict
 from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.checkpoint import Reason
 from orchestrator.core.task.task import TaskStatus
-from orchestrator.server.schemas.base import Utf8, View, Words
+from orchestrator.server.schemas.base import RequestBody, Utf8, View, Words
 
 
 class TaskThenView(View):
@@ -69,10 +69,10 @@ EITHER: JsonDict = {
 """What `RestoreBody` does not take, as a schema."""
 
 
-class RestoreBody(View):
+class RestoreBody(RequestBody):
     """Where to restore saved work: on a new branch of the user's repository, or in the worktree with `in_place`."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"not": EITHER})
+    model_config = ConfigDict(json_schema_extra={"not": EITHER})
 
     branch: Utf8 | None = Field(default=None, min_length=1, max_length=200)
     in_place: bool = False
@@ -84,10 +84,8 @@ class RestoreBody(View):
         return self
 
 
-class PinBody(View):
+class PinBody(RequestBody):
     """Whether to keep a checkpoint permanently."""
-
-    model_config = ConfigDict(extra="forbid")
 
     pinned: bool = True
 

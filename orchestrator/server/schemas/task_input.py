@@ -15,7 +15,7 @@ from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import TicketType
 from orchestrator.daemon.access.verbs import MOST_NAMES, Verb
 from orchestrator.daemon.sources.state import SourceState
-from orchestrator.server.schemas.base import Instant, Utf8, View, without_surrogates
+from orchestrator.server.schemas.base import Instant, RequestBody, Utf8, View, without_surrogates
 
 MOST_FILES = 10
 """How many files may come with a submission."""
@@ -40,17 +40,15 @@ AbsolutePath = Annotated[
 Moment = Instant
 
 
-class TicketsBody(View):
+class TicketsBody(RequestBody):
     """Open issues of a repository `owner/name` on GitHub: with all of these labels, or that a search finds."""
-
-    model_config = ConfigDict(extra="forbid")
 
     project: Utf8
     labels: tuple[Utf8, ...] = Field(default=(), max_length=MOST_FILES)
     query: Utf8 = ""
 
 
-class SubmissionBody(View):
+class SubmissionBody(RequestBody):
     """A ticket, or the name of one on a tracker; `repo` is an absolute path, `checks` maps names to commands.
 
     Where pipeline, type, priority or autonomy are left out, the ticket decides; on_blocked then follows from the
@@ -58,8 +56,6 @@ class SubmissionBody(View):
     `no_git` the folder `repo` has no repository, and the result is brought back to it. `files` are those that the
     pipeline takes, by name; `tickets` become its list of issues.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     text: str
     repo: AbsolutePath
@@ -83,10 +79,8 @@ class SubmissionBody(View):
     tickets: TicketsBody | None = None
 
 
-class ImportBody(View):
+class ImportBody(RequestBody):
     """A workspace of the original system, as an absolute path, and the branch that its own was begun from."""
-
-    model_config = ConfigDict(extra="forbid")
 
     folder: AbsolutePath
     base: Utf8 | None = None
@@ -125,10 +119,8 @@ class TaskFilter(View):
     cursor: Cursor | None = None
 
 
-class CapsBody(View):
+class CapsBody(RequestBody):
     """New caps; null removes one, and those that are not named stay."""
-
-    model_config = ConfigDict(extra="forbid")
 
     usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     tokens: Annotated[int, Field(gt=0)] | None = None
@@ -136,10 +128,10 @@ class CapsBody(View):
     hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
-class ChangeBody(View):
+class ChangeBody(RequestBody):
     """What to change of a task; everything but caps and priority only while it is a draft. What is null stays."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1})
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     caps: CapsBody | None = None
     priority: Priority | None = None
@@ -168,13 +160,11 @@ class ChangeBody(View):
         return {name: value for name in sorted(other) if (value := getattr(self, name)) is not None}
 
 
-class BatchBody(View):
+class BatchBody(RequestBody):
     """What to do with several tasks; `priority` and `caps` are the new ones, of the verb `change`.
 
     With `force`, the verb `delete` deletes work too that exists nowhere else.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     verb: Verb
     tasks: tuple[Utf8, ...] = Field(min_length=1, max_length=MOST_NAMES)
@@ -183,10 +173,8 @@ class BatchBody(View):
     force: bool = False
 
 
-class SourceBody(View):
+class SourceBody(RequestBody):
     """Where a repository is: https, ssh, or `git@host:path`, without a password."""
-
-    model_config = ConfigDict(extra="forbid")
 
     address: Utf8 = Field(min_length=1, max_length=1000)
 

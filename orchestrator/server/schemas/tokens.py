@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from orchestrator.daemon.access.scopes import Scope
-from orchestrator.server.schemas.base import View
+from orchestrator.server.schemas.base import RequestBody, View
 
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
 
@@ -22,7 +22,7 @@ TokenName = Annotated[str, AfterValidator(_named), WithJsonSchema({"type": "stri
 LONGEST_DAYS = 3650.0
 
 
-class TokenBody(View):
+class TokenBody(RequestBody):
     """A new token: its name, what it allows, and for how many days; None: until it is revoked."""
 
     name: TokenName
@@ -30,7 +30,7 @@ class TokenBody(View):
     expires_days: float | None = Field(default=None, gt=0, le=LONGEST_DAYS)
 
 
-class LinkBody(View):
+class LinkBody(RequestBody):
     """A link for a browser, and what its session may ask; None: what the caller may."""
 
     scope: Scope | None = None

@@ -5,7 +5,7 @@ from datetime import datetime
 from pydantic import ConfigDict, Field, SecretStr, field_serializer
 
 from orchestrator.core.task.user_requests import LONGEST_ANSWER, RequestKind, RequestStatus, Subject
-from orchestrator.server.schemas.base import Utf8, View, Words
+from orchestrator.server.schemas.base import RequestBody, Utf8, View, Words
 
 
 class RequestView(View):
@@ -81,10 +81,8 @@ class RequestFilter(View):
     task: str | None = None
 
 
-class DigestBody(View):
+class DigestBody(RequestBody):
     """An answer may name the digest of what was shown; then it counts for that alone."""
-
-    model_config = ConfigDict(extra="forbid")
 
     digest: str | None = Field(default=None, max_length=64)
 
@@ -101,10 +99,8 @@ class ChangesBody(DigestBody):
     text: Utf8 = Field(max_length=LONGEST_ANSWER)
 
 
-class ProvideBody(View):
+class ProvideBody(RequestBody):
     """The value of a dependency, at most 64 KiB; none for a permission or a package."""
-
-    model_config = ConfigDict(extra="forbid")
 
     value: SecretStr | None = None
 
@@ -114,9 +110,7 @@ class ProvideBody(View):
         return value.get_secret_value() if value else None
 
 
-class RejectBody(View):
+class RejectBody(RequestBody):
     """Why a dependency is not provided."""
-
-    model_config = ConfigDict(extra="forbid")
 
     reason: Utf8 = Field(default="", max_length=LONGEST_ANSWER)

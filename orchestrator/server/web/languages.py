@@ -1,6 +1,6 @@
 """The languages of the pages: English in the templates, others in texts/<language>.toml, keyed by the English text.
 
-The table `text` has what templates say, `words` the names of statuses and kinds.
+The table `text` has what templates say, `words` the names of statuses and kinds, `times` how lines of crontab are said.
 """
 
 import tomllib
@@ -18,7 +18,7 @@ Texts = Mapping[str, Mapping[str, str]]
 
 def _read_texts() -> dict[str, Texts]:
     folder = files("orchestrator.server.web").joinpath("texts")
-    found: dict[str, Texts] = {ENGLISH: {"text": {}, "words": {}}}
+    found: dict[str, Texts] = {ENGLISH: {"text": {}, "words": {}, "times": {}}}
     for file in sorted(folder.iterdir(), key=lambda one: one.name):
         name, _, kind = file.name.rpartition(".")
         if kind == "toml":

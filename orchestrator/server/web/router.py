@@ -19,6 +19,11 @@ from orchestrator.server.web.pages.new_task import router as new_task
 from orchestrator.server.web.pages.now import router as now
 from orchestrator.server.web.pages.pipelines import router as pipelines
 from orchestrator.server.web.pages.report import router as report
+from orchestrator.server.web.pages.service.backups import router as backups
+from orchestrator.server.web.pages.service.disk import router as disk
+from orchestrator.server.web.pages.service.intake import router as intake
+from orchestrator.server.web.pages.service.notifications import router as notifications
+from orchestrator.server.web.pages.service.schedules import router as schedules
 from orchestrator.server.web.pages.setup import router as setup
 from orchestrator.server.web.pages.task.artifacts import router as task_artifacts
 from orchestrator.server.web.pages.task.changes import router as task_changes
@@ -55,9 +60,14 @@ ROUTERS: tuple[APIRouter, ...] = (
     task_overview,
     task_timeline,
     audit,
+    backups,
+    disk,
+    intake,
     limits,
+    notifications,
     pipelines,
     report,
+    schedules,
     setup,
     task_transcript,
     policy_reports,

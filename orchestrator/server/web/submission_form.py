@@ -1,6 +1,6 @@
 """What the forms for new tasks and drafts send, and the submission that it stands for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -80,15 +80,16 @@ class Filled(BaseModel):
             "repo": self.repo.strip(),
             "after": tuple(self.after.replace(",", " ").split()),
             "at": self.start,
-            "checks": dict(self._checks()),
+            "checks": dict(named_checks(self.checks)),
             "draft": self.draft,
             "again": self.again,
             "no_git": self.no_git,
+            "usd": _number_in(self.usd),
         }
         try:
             return SubmissionBody.model_validate(values)
         except ValidationError as error:
-            raise Unfit(_by_field(error)) from error
+            raise Unfit(errors_by_field(error)) from error
 
     @property
     def start(self) -> str | None:
@@ -96,14 +97,16 @@ class Filled(BaseModel):
         local = self.at.strip()
         return (self.instant.strip() or f"{local}Z") if local else None
 
-    def _checks(self) -> Iterator[tuple[str, str]]:
-        for line in self.checks.splitlines():
-            name, sign, command = line.partition("=")
-            if not line.strip():
-                continue
-            if not sign or not name.strip() or not command.strip():
-                raise Unfit({"checks": f"write each check as NAME=COMMAND, unlike {line.strip()!r:.80}"})
-            yield name.strip(), command.strip()
+
+def named_checks(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the command of each check in lines of NAME=COMMAND. Raises Unfit."""
+    for line in text.splitlines():
+        name, sign, command = line.partition("=")
+        if not line.strip():
+            continue
+        if not sign or not name.strip() or not command.strip():
+            raise Unfit({"checks": f"write each check as NAME=COMMAND, unlike {line.strip()!r:.80}"})
+        yield name.strip(), command.strip()
 
 
 async def filled(request: Request) -> Filled:
@@ -117,8 +120,16 @@ async def filled(request: Request) -> Filled:
         form = Filled.model_validate(values)
     except ValidationError as error:
         typed = Filled.model_validate({name: values[name] for name in SHOWN if name in values})
-        raise Unfit(_by_field(error), typed) from error
+        raise Unfit(errors_by_field(error), typed) from error
     return form if form.text.strip() or not content else form.model_copy(update={"text": _text_in(content, form)})
+
+
+def _number_in(text: str) -> float | str | None:
+    """Return the number that was typed, None if there was none, and else the text, which is refused as a number."""
+    try:
+        return float(text) if text.strip() else None
+    except ValueError:
+        return text
 
 
 def _text_in(content: bytes, form: Filled) -> str:
@@ -167,12 +178,12 @@ def refused(form: Filled, problem: HttpProblem) -> Shown:
     return Shown(form=form, errors={"form": problem.detail}, status=problem.status)
 
 
-def _by_field(error: ValidationError) -> dict[str, str]:
+def errors_by_field(error: ValidationError, shown: Collection[str] = SHOWN) -> dict[str, str]:
     """Return what is wrong with each field; what is wrong with none that is shown is said of the form."""
     found: dict[str, str] = {}
     for one in error.errors():
         place = str(one["loc"][0]) if one["loc"] else "form"
-        name = place if place in SHOWN else "form"
+        name = place if place in shown else "form"
         found.setdefault(name, _said(place, one))
     return found
 

@@ -6,6 +6,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -14,9 +15,11 @@ from markupsafe import Markup
 
 from orchestrator import __version__
 from orchestrator.daemon.access.scopes import Scope
+from orchestrator.formats.person import person_name
 from orchestrator.formats.units import size
 from orchestrator.server.peer_auth import caller_of
 from orchestrator.server.web.languages import TEXTS, language_of, translate
+from orchestrator.server.web.line_words import WEEKDAYS, line_in_words
 
 STATIC = files("orchestrator.server.web").joinpath("static")
 
@@ -64,10 +67,13 @@ def environment(language: str) -> Environment:
     )
     made.filters |= {
         "bytes": size_text,
+        "clock": lambda moment, zone: clock_text(moment, zone, language),
         "duration": duration_text,
+        "line_words": lambda line: line_in_words(line, language),
         "money": money_text,
         "number": number_text,
         "time": time_element,
+        "person": person_name,
         "words": lambda value: translate(language, str(value).replace("_", " "), "words"),
     }
     made.globals |= {"static": static_url, "languages": tuple(TEXTS)}
@@ -91,6 +97,12 @@ def time_element(moment: datetime | None, kind: str = "relative") -> Markup:
     stamp, clock = f"{at:%Y-%m-%dT%H:%M:%SZ}", "%H:%M:%S" if kind == "exact" else "%H:%M"
     text = f"{at:%Y-%m-%d} {at.strftime(clock)} UTC"
     return Markup('<time datetime="{}" data-time="{}" title="{}">{}</time>').format(stamp, kind, text, text)
+
+
+def clock_text(moment: datetime, zone: str, language: str) -> str:
+    """Return a time as the clocks of a zone show it, with the day of the week and the zone."""
+    at = moment.astimezone(ZoneInfo(zone))
+    return f"{translate(language, WEEKDAYS[at.isoweekday() % 7], 'times')} {at:%Y-%m-%d %H:%M} {zone}"
 
 
 def duration_text(seconds: float | None) -> str:

@@ -1,6 +1,7 @@
 """Schemas of what only pages show."""
 
 from datetime import datetime
+from pathlib import Path
 
 from orchestrator.daemon.inspection.present import AlarmKind
 from orchestrator.server.schemas.base import View, Words
@@ -44,3 +45,48 @@ class AlarmView(View):
     task: str | None
     title: Words
     window: str
+
+
+class RemovedView(View):
+    """What was removed, compressed or archived: when, by which rule, and who asked."""
+
+    at: datetime
+    action: str
+    kind: str
+    name: Words
+    task: str
+    size: int
+    rule: Words
+    by: Words
+
+
+class CheckedView(View):
+    """When a backup was read whole, and what was wrong with it."""
+
+    at: datetime
+    problem: Words
+
+
+class BackupFileView(View):
+    """A backup of this data folder."""
+
+    name: str
+    at: datetime
+    size: int
+    checked: CheckedView | None
+
+
+class BackupsView(View):
+    """The daily backups: where and when they are made, the newest try, those that there are, what is being done."""
+
+    folder: Path | None
+    daily_at: str
+    keep: int
+    next_at: datetime | None
+    tried_at: datetime | None
+    made_at: datetime | None
+    failure: Words
+    trouble: Words
+    files: tuple[BackupFileView, ...]
+    is_making: bool
+    checking: str

@@ -40,7 +40,7 @@ class InboxSettings(SettingsSection):
 
     Files that do not name a repository get `repo`; those of other users may only name it or one of `repos`. `users`,
     and the members of `groups`, may put files there beside the daemon's own user. A file is taken when nobody has
-    changed it for `settle` seconds, and only while fewer than `most_waiting` tasks wait for a slot.
+    changed it for `settle` seconds, and only while fewer than `most_waiting` tasks of the inbox wait for a slot.
     """
 
     folder: WholePath | None = None

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from orchestrator.core.events.notice import NOTICE_KINDS
 from orchestrator.core.notices.hours import Hours
-from orchestrator.core.notices.report_time import ReportTimes
 from orchestrator.core.notices.rules import ChannelRules, Escalation, Rule, Rules
+from orchestrator.core.schedule.time_of_day import TimeOfDay
 from orchestrator.formats.address import host_of, is_private_network
 from orchestrator.formats.table import nearest
 from orchestrator.settings.sections.types import Seconds, SettingsSection
@@ -201,11 +201,11 @@ class NotifySettings(SettingsSection):
             expire_after=self.expire_after,
         )
 
-    def report_times(self) -> ReportTimes | None:
+    def report_times(self) -> TimeOfDay | None:
         """Return when the morning report is due, None if it is not wanted."""
         if not self.report.at:
             return None
-        return ReportTimes(
+        return TimeOfDay(
             at=clock_of(self.report.at), days=days_of(self.report.days or ("daily",)), zone=self.time_zone()
         )
 

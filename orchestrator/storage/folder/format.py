@@ -47,6 +47,10 @@ class UnfitFolder(StoreError, NotPossibleNow):
     """A data folder cannot be used by this program."""
 
 
+class UnfinishedRestore(UnfitFolder):
+    """A data folder cannot be used until the restore into it has ended."""
+
+
 def read_format(data_dir: Path) -> JsonObject:
     """Return what a data folder says of its format; empty if it does not. Raises UnfitFolder and OSError."""
     content = read_file(data_dir / FILE)
@@ -64,7 +68,7 @@ def read_format(data_dir: Path) -> JsonObject:
 def require_readable(data_dir: Path) -> JsonObject:
     """Return what a data folder says of its format. Raises UnfitFolder if this program must not touch it."""
     if (data_dir / RESTORING).exists():
-        raise UnfitFolder(
+        raise UnfinishedRestore(
             f"a restore into {data_dir} has not ended; wait for it, or remove the folder and restore again"
         )
     found = read_format(data_dir)

@@ -1,5 +1,4 @@
-"""What retention did, one line each with its evidence: `<data>/removals.jsonl`, and the log before it with the suffix
-`.1`.
+"""What retention did, a line each with its evidence: `<data>/removals.jsonl`, and the one before it with `.1`.
 
 A line has what was done with which files of which task, how large and how old they were, by which rule, and who asked.
 """
@@ -7,6 +6,7 @@ A line has what was done with which files of which task, how large and how old t
 import errno
 import os
 import threading
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
@@ -74,6 +74,10 @@ class RemovalLog:
     def since(self, at: str) -> list[JsonObject]:
         """Return the lines from a time on, given as a stamp, oldest first, as far back as the logs go."""
         return [line for line in self._lines(2 * LARGEST) if str(line.get("at", "")) >= at]
+
+    def newest(self, count: int) -> list[JsonObject]:
+        """Return the newest lines, the newest first, of the recent end of the log."""
+        return list(deque(self._lines(_RECENT), maxlen=count))[::-1]
 
     def freed(self, since: str, until: str) -> tuple[int, int]:
         """Return in how many removals how many bytes were freed, from one stamp to another."""

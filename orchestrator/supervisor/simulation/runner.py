@@ -114,18 +114,23 @@ class Simulation:
         self._shortage: Shortage | None = None
         self._daemon: _Daemon | None = None
         """None while the daemon is down."""
+        self._started = monotonic()
 
-    async def run(self) -> SimulationReport:
-        """Simulate until the end, or until there are too many violations, and return the report."""
-        started = monotonic()
+    async def run(self, tell: Callable[[float], None] = lambda _: None) -> SimulationReport:
+        """Simulate until the end, or until there are too many violations, and return the report.
+
+        `tell` is called again and again with the days that are simulated so far.
+        """
+        self._started = monotonic()
         self._people.submit_tickets(self._plan.tasks, self._plan.days, dict.fromkeys(self._submitted_to(), 1.0))
         if self._plan.crash_at is not None:
             self._faults.crash_after(self._plan.crash_at)
         self._schedule_incidents()
         self._start_daemon()
         try:
-            while len(self._monitor.violations) < MAX_VIOLATIONS and self._clock.run_next(self._end):
+            while len(self._monitor.violations) < MAX_VIOLATIONS and await self._advance():
                 await self._process()
+                tell(self.days())
             self._look_at_everything()
             await self._process()
             self._monitor.record_schedules(self._schedules.violations())
@@ -133,7 +138,15 @@ class Simulation:
             if self._daemon is not None:
                 self._daemon.running.cancel()
                 await asyncio.wait({self._daemon.running})
-        return self._report(monotonic() - started)
+        return self.report(self._plan.days)
+
+    def days(self) -> float:
+        """Return how many days are simulated so far."""
+        return (self._clock.now - self._plan.start).total_seconds() / DAY
+
+    async def _advance(self) -> bool:
+        """Make the next scheduled call; return False if none is due before the end."""
+        return self._clock.run_next(self._end)
 
     def _submitted_to(self) -> list[str]:
         """Return the pipelines that people submit tickets to: those that only children have are left out."""
@@ -334,12 +347,14 @@ class Simulation:
             self._daemon.inbox.post(task.parent, end_of(task, task.id, self._clock.now))
             self._daemon.executor.has_news = True
 
-    def _report(self, seconds: float) -> SimulationReport:
+    def report(self, days: float) -> SimulationReport:
+        """Return what the simulation came to in so many days; it may have been cancelled before its end."""
+        seconds = monotonic() - self._started
         tasks, counts = tuple(self._disk.tasks.values()), self._metrics.counts
         spent = [task.spending.total for task in tasks]
         return SimulationReport(
             seed=self._plan.seed,
-            days=self._plan.days,
+            days=days,
             tasks=count_by_status(tasks),
             waits=self._metrics.waits(self._clock.now),
             steps=self._faults.steps,

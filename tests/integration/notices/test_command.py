@@ -12,8 +12,9 @@ from structlog.testing import capture_logs
 from orchestrator.integrations.notices.channel import NotDelivered
 from orchestrator.integrations.notices.command import CommandChannel
 from orchestrator.integrations.notices.entries import Delivery, Entry
+from tests.fakes.waiting import until
 from tests.fakes.world import START
-from tests.integration.processes.stage import state_of, until
+from tests.integration.processes.stage import state_of
 
 KEY = "T-1:41:0"
 SLEEPERS = "setsid sh -c 'setsid sleep 1000 & echo $! >escaped' & sleep 1000 & echo $! >child"

@@ -26,7 +26,7 @@ from orchestrator.integrations.notices.outbox import NoticeOutbox
 from orchestrator.settings.sections.notify import hours_of
 from orchestrator.storage.task_files import FolderTaskFiles
 from tests.fakes.tasks import submitted
-from tests.integration.processes.stage import until
+from tests.fakes.waiting import running, until
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 QUICK = CourierPatience(attempt=20.0, longest_pause=0.02)
@@ -104,13 +104,8 @@ class Office:
             pause=lambda: self.pause,
             patience=self.patience,
         )
-        work = asyncio.create_task(courier.run())
-        try:
+        async with running(courier.run()):
             yield courier
-        finally:
-            work.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await work
 
     def statuses(self, channel: str) -> list[str]:
         """What became of each notice on a channel, the oldest first."""
@@ -207,6 +202,30 @@ async def test_when_every_channel_is_dead_the_first_that_recovers_tells_of_the_o
         mail.broken = ""
         await until(lambda: {"channel_failed", "completed"} <= {*mail.kinds})
     assert sorted(mail.kinds) == ["channel_failed", "completed"]
+
+
+async def test_of_two_channels_that_die_together_neither_is_told_on_the_other_alone(tmp_path: Path) -> None:
+    phone, mail, pager = Receiver(broken="no route to host"), Receiver(broken="no route to host"), Receiver()
+    office = Office(tmp_path, {"phone": phone, "mail": mail, "pager": pager})
+    async with office.open():
+        await office.tell(1)
+        await until(lambda: pager.kinds.count("channel_failed") == 2)
+        assert {"'phone'", "'mail'"} == {one.text.split()[2] for one in pager.took if one.kind == "channel_failed"}
+        phone.broken = mail.broken = ""
+        await until(lambda: pager.kinds.count("channel_recovered") == 2)
+    assert not office.service.dead()
+
+
+async def test_a_channel_whose_death_was_told_on_one_that_died_too_is_told_on_a_third(tmp_path: Path) -> None:
+    phone, mail, pager = Receiver(broken="gone"), Receiver(), Receiver(broken="gone")
+    office = Office(tmp_path, {"phone": phone, "mail": mail, "pager": pager})
+    mail.broken = "gone too"
+    async with office.open():
+        await office.tell(1)
+        await until(lambda: len(office.service.dead()) == 3)
+        pager.broken = ""
+        await until(lambda: pager.kinds.count("channel_failed") == 2)
+        assert {"'phone'", "'mail'"} == {one.text.split()[2] for one in pager.took if one.kind == "channel_failed"}
 
 
 async def test_a_notice_that_is_never_taken_expires_with_its_reason_and_lets_others_pass(tmp_path: Path) -> None:

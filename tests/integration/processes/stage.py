@@ -1,11 +1,8 @@
 """A stage for runs with real processes: start them, wait for events, leave no process behind."""
 
-import asyncio
 import os
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -18,6 +15,7 @@ from orchestrator.processes.runs import Runs
 from orchestrator.processes.sandbox.bubblewrap import find_program, probe, wrap
 from orchestrator.processes.sandbox.mounts import Access, mounts_of
 from orchestrator.processes.spec import Exit, Limits, RunSpec, Stdin
+from tests.fakes.waiting import until
 
 PATIENCE = 60.0
 QUICK = Limits(eof_grace=0.2, term_grace=0.3, kill_grace=2.0, sweep_grace=0.2, floor_bytes=0)
@@ -34,15 +32,6 @@ def python(code: str) -> tuple[str, ...]:
 def shell(code: str) -> tuple[str, ...]:
     """Return a command that runs this shell text."""
     return ("sh", "-c", code)
-
-
-async def until(condition: Callable[[], object], what: str = "") -> None:
-    """Wait for a condition, for a limited time."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {PATIENCE} s in vain: {what or condition}")
-        await asyncio.sleep(0.005)
 
 
 def state_of(pid: int) -> str:

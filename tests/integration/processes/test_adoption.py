@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.processes.spec import State
-from tests.integration.processes.stage import TICKER, Stage, shell, stands_still, until
+from tests.fakes.waiting import until
+from tests.integration.processes.stage import TICKER, Stage, shell, stands_still
 
 ROOT = Path(__file__).parents[3]
 

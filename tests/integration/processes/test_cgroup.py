@@ -15,7 +15,8 @@ from orchestrator.processes import files
 from orchestrator.processes.cgroup import Cgroup, name_of, own_place, place_in, recorded
 from orchestrator.processes.process_stats import cgroup_of
 from orchestrator.processes.tree import process
-from tests.integration.processes.stage import TICKER, Stage, group_of, shell, skip_without_groups, state_of, until
+from tests.fakes.waiting import until
+from tests.integration.processes.stage import TICKER, Stage, group_of, shell, skip_without_groups, state_of
 
 ROOT = Path(__file__).parents[3]
 MOUNT = "41 31 0:38 {root} {point} rw,relatime shared:9 - cgroup2 cgroup2 rw"

@@ -10,7 +10,8 @@ import pytest
 
 from orchestrator.processes.output import read_lines_from
 from orchestrator.processes.spec import InputClosed, Limits
-from tests.integration.processes.stage import QUICK, Stage, python, shell, until
+from tests.fakes.waiting import until
+from tests.integration.processes.stage import QUICK, Stage, python, shell
 
 MIB = 1 << 20
 

@@ -15,17 +15,8 @@ import psutil
 import pytest
 
 from orchestrator.processes.spec import Limits, RunGone, State
-from tests.integration.processes.stage import (
-    PATIENCE,
-    QUICK,
-    TICKER,
-    Stage,
-    python,
-    shell,
-    stands_still,
-    state_of,
-    until,
-)
+from tests.fakes.waiting import until
+from tests.integration.processes.stage import PATIENCE, QUICK, TICKER, Stage, python, shell, stands_still, state_of
 
 LONG_ENOUGH_TO_TICK = 0.3  # seconds, time for a few dozen ticks
 

@@ -16,7 +16,8 @@ import pytest
 from orchestrator.processes.process_stats import has_processes, holder_of
 from orchestrator.processes.runs import Runs
 from orchestrator.processes.spec import StoppedBy
-from tests.integration.processes.stage import TICKER, Stage, shell, state_of, until
+from tests.fakes.waiting import until
+from tests.integration.processes.stage import TICKER, Stage, shell, state_of
 
 KEYCTL, ADD_KEY = {"x86_64": (250, 248), "aarch64": (219, 217)}.get(os.uname().machine, (-1, -1))
 PASSED: dict[str, object] = {

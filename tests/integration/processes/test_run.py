@@ -7,8 +7,9 @@ import pytest
 
 from orchestrator.processes.process_stats import activity_of, kill_run
 from orchestrator.processes.spec import Limits, Stdin
+from tests.fakes.waiting import until
 from tests.folder_search import try_remove
-from tests.integration.processes.stage import QUICK, Stage, python, shell, state_of, until
+from tests.integration.processes.stage import QUICK, Stage, python, shell, state_of
 
 
 async def test_an_exit_code_is_found_with_all_output(stage: Stage) -> None:

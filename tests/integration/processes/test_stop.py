@@ -9,7 +9,8 @@ import psutil
 
 from orchestrator.processes.process_stats import has_processes, tree_of
 from orchestrator.processes.spec import Limits
-from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, state_of, until
+from tests.fakes.waiting import until
+from tests.integration.processes.stage import QUICK, TICKER, Stage, python, shell, state_of
 
 PATIENT = replace(QUICK, term_grace=20.0)
 DAEMONISE = (

@@ -78,3 +78,20 @@ def test_a_folder_whose_restore_has_not_ended_is_refused(tmp_path: Path) -> None
     (tmp_path / ".restoring").mkdir()
     with pytest.raises(UnfitFolder, match="has not ended"):
         FolderStore(tmp_path)
+
+
+def test_systemd_starts_a_daemon_again_that_came_before_the_end_of_a_restore_but_not_on_a_later_format(
+    tmp_path: Path,
+) -> None:
+    unit = (Path(__file__).parents[3] / "systemd/orchestrator.service").read_text(encoding="utf-8")
+    (line,) = (line for line in unit.splitlines() if line.startswith("RestartPreventExitStatus="))
+    in_vain = int(line.partition("=")[2])
+    (tmp_path / "format").write_text('{"format": 99, "program": "9.9.0"}')
+    assert serve(tmp_path) == in_vain
+    (tmp_path / ".restoring").mkdir()
+    assert serve(tmp_path) not in {0, in_vain}
+
+
+def serve(data: Path) -> int:
+    """Return the exit code of a daemon on a folder that it refuses."""
+    return fork_server.run("--data-dir", str(data), "serve", stdin="", cwd=data, env=HOME, timeout=60).returncode

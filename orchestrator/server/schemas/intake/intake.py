@@ -20,23 +20,34 @@ class IntakeFilter(View):
 
 
 class InboxView(View):
-    """The inbox: its folder, how many files wait there, and why none is taken."""
+    """The inbox: its folder, how many files wait there, and why none is taken.
+
+    `tasks_waiting` of its tasks wait for a slot; while these are `most_waiting`, no file is taken.
+    """
 
     folder: Path | None
     waiting: int
+    tasks_waiting: int
+    most_waiting: int
     trouble: Words
 
 
 class QueryView(View):
-    """A query: what it asks for, how often, when it last did, how many tickets it handled, and what it waits for."""
+    """A query: what it asks for, how often, when it last did and does next, what it handled, and what it waits for.
+
+    `tasks_waiting` of its tasks wait for a slot; while these are `most_waiting`, no ticket is taken.
+    """
 
     name: str
     tracker: str
     asks: Words
     every: float
     polled_at: datetime | None
+    next_at: datetime | None
     taken: int
     refused: int
+    tasks_waiting: int
+    most_waiting: int
     trouble: Words
 
 

@@ -3,28 +3,26 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, StrictBool
+from pydantic import Field
 
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
 from orchestrator.core.task.checks import MOST_CHECKS
 from orchestrator.core.task.task import Priority
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
 from orchestrator.core.task.ticket import TicketType
-from orchestrator.server.schemas.base import Instant, Utf8, View, Words
+from orchestrator.server.schemas.base import Instant, RequestBody, Utf8, View, Words
 from orchestrator.server.schemas.task_input import AbsolutePath
 
 SCHEDULE_NAME = r"^[a-z0-9][a-z0-9-]{0,39}$"
 
 
-class ScheduleBody(View):
+class ScheduleBody(RequestBody):
     """When a task is to be submitted, and what: `line` is in the format of crontab, by the clocks of `zone`.
 
     `zone` is a name of the IANA database, by default the daemon's own; without a name the schedule is named after its
     title. `overlap` says what happens while its last task has not ended, `missed` what follows from times at which the
     daemon was down. The other fields are those of a submission.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str, Field(pattern=f"{SCHEDULE_NAME}|^$")] = ""
     line: Annotated[Utf8, Field(max_length=200)]
@@ -41,9 +39,9 @@ class ScheduleBody(View):
     checks: Mapping[Utf8, Utf8] = Field(default_factory=dict, max_length=MOST_CHECKS)
     autonomy: Autonomy | None = None
     on_blocked: OnBlocked | None = None
-    auto_merge: StrictBool | None = None
+    auto_merge: bool | None = None
     usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    no_git: StrictBool = False
+    no_git: bool = False
 
 
 class ScheduledRunView(View):
@@ -77,6 +75,6 @@ class ScheduleView(View):
 
 
 class ScheduleList(View):
-    """Every schedule, by name."""
+    """Every schedule, by name, with its newest runs."""
 
     schedules: tuple[ScheduleView, ...]

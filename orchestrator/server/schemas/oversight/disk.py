@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from pydantic import ConfigDict, Field, StrictBool
+from pydantic import Field
 
 from orchestrator.core.retention.plan import Action
 from orchestrator.core.retention.policy import Kind
-from orchestrator.server.schemas.base import Instant, Utf8, View, Words
+from orchestrator.server.schemas.base import Instant, RequestBody, Utf8, View, Words
 
 MOST_TASKS_NAMED = 500
 
@@ -70,16 +70,14 @@ class DiskView(View):
     incomplete: tuple[str, ...]
 
 
-class PruneBody(View):
+class PruneBody(RequestBody):
     """What may be removed: of these kinds and tasks, all if none is named.
 
     Without `before` the settings decide; with it, whatever was used last before that time may go, quarantine and whole
     tasks only if their kind is named. With `dry_run` nothing is removed.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
-    dry_run: StrictBool = False
+    dry_run: bool = False
     before: Instant | None = None
     kinds: tuple[Kind, ...] = ()
     tasks: tuple[Utf8, ...] = Field(default=(), max_length=MOST_TASKS_NAMED)

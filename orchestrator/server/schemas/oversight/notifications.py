@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from orchestrator.core.notices.delivery import DeliveryStatus
-from orchestrator.server.schemas.base import View, Words
+from orchestrator.server.schemas.base import RequestBody, View, Words
 
 
 class DeliveryView(View):
@@ -53,7 +53,7 @@ class NotificationList(View):
     notices: tuple[NoticeView, ...]
 
 
-class NotificationTestBody(View):
+class NotificationTestBody(RequestBody):
     """The channel to test; None: each."""
 
     channel: Annotated[str, Field(max_length=60)] | None = None

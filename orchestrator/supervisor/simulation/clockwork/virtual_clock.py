@@ -41,6 +41,12 @@ class VirtualClock:
         """Schedule a call for that many seconds from now."""
         return self.schedule_at(self.now + timedelta(seconds=seconds), callback)
 
+    def next_due(self) -> datetime | None:
+        """Return when the next scheduled call is due; None if there is none."""
+        while self._heap and self._heap[0][2].cancelled:
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
     def run_next(self, end: datetime) -> bool:
         """Advance to the next scheduled call and make it; return False if none is due before the end."""
         while self._heap and self._heap[0][0] < end:

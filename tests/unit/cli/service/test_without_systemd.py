@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import orjson
 import pytest
 from typer.testing import CliRunner
 
@@ -22,6 +23,15 @@ def test_a_plan_is_shown_and_says_that_systemd_does_not_run(whose: str, folder: 
     assert done.exit_code == 0
     assert f"{folder}/orchestrator.service" in done.stdout
     assert "systemd does not run here" in done.stderr
+
+
+def test_where_nothing_is_installed_there_is_nothing_to_undo() -> None:
+    words = ["service", "uninstall", "--dry-run", "--user"]
+    done = CliRunner().invoke(build_app(words), words)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "nothing of `orchestrator service install --user` is here, so there is nothing to undo" in done.stderr
+    plan = CliRunner().invoke(build_app(words), [*words, "--json"])
+    assert (plan.exit_code, orjson.loads(plan.stdout)["done"]) == (0, False)
 
 
 def test_an_installation_is_refused(tmp_path: Path) -> None:

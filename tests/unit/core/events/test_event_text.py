@@ -36,7 +36,7 @@ def test_every_event_type_has_its_own_text_which_names_only_its_fields() -> None
             "a check ended: lint FAIL: exit code 1",
         ),
         ("CheckFinished", {"name": "lint", "result": None}, "a check ended: lint"),
-        ("PauseRequested", {"by": "ann uid:1000", "reason": ""}, "a pause was requested by ann uid:1000"),
+        ("PauseRequested", {"by": "ann uid:1000 pid:7", "reason": ""}, "a pause was requested by ann"),
         ("CommandFailed", {"reason": "\x1b[2J {by|reason}"}, "an action failed: \\x1b[2J {by|reason}"),
         ("CheckpointSaved", {"number": 3}, "a checkpoint was saved: 3"),
         ("AgentVanished", None, "agent vanished"),

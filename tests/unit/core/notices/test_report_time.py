@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.notices.report_time import ReportMark, ReportTimes, due_report, valid_mark
+from orchestrator.core.notices.report_time import ReportMark, due_report, valid_mark
+from orchestrator.core.schedule.time_of_day import EVERY_DAY, TimeOfDay
 
 BERLIN = ZoneInfo("Europe/Berlin")
-EVERY_DAY = frozenset(range(7))
-TIMES = ReportTimes(at=time(7, 30), days=EVERY_DAY, zone=BERLIN)
+TIMES = TimeOfDay(at=time(7, 30), days=EVERY_DAY, zone=BERLIN)
 
 
 def utc(text: str) -> datetime:
@@ -45,13 +45,13 @@ def test_after_a_long_absence_the_report_tells_of_the_last_day() -> None:
 
 
 def test_on_other_days_there_is_none() -> None:
-    workdays = ReportTimes(at=time(7, 30), days=frozenset(range(5)), zone=BERLIN)
+    workdays = TimeOfDay(at=time(7, 30), days=frozenset(range(5)), zone=BERLIN)
     friday = mark("2026-11-20", "2026-11-20 06:30")
     assert due_report(friday, workdays, utc("2026-11-22 20:00")) is None
     found = due_report(friday, workdays, utc("2026-11-23 06:30"))
     assert found is not None
     assert found.day == date(2026, 11, 23)
-    assert workdays.next_after(utc("2026-11-20 06:30")) == utc("2026-11-23 06:30")
+    assert workdays.next(utc("2026-11-20 06:30")) == utc("2026-11-23 06:30")
 
 
 def test_who_turns_reports_on_gets_the_next_one_and_none_of_the_past() -> None:
@@ -81,7 +81,7 @@ def test_a_clock_that_was_years_ahead_does_not_silence_reports() -> None:
     ],
 )
 def test_the_time_of_a_report_in_the_nights_when_the_clock_is_set(at: time, day: date, moment: str) -> None:
-    times = ReportTimes(at=at, days=EVERY_DAY, zone=BERLIN)
+    times = TimeOfDay(at=at, days=EVERY_DAY, zone=BERLIN)
     before = ReportMark(day=day - timedelta(days=1), until=utc(moment) - timedelta(days=1))
     assert due_report(before, times, utc(moment) - timedelta(seconds=1)) is None
     found = due_report(before, times, utc(moment))
@@ -98,7 +98,7 @@ def test_no_day_has_two_reports_unless_the_clock_was_a_day_ahead(
     at: time, days: frozenset[int], steps: list[int]
 ) -> None:
     """Then the mark is given up, and the key of the report keeps it from being told again."""
-    times, now, known, told = ReportTimes(at=at, days=days, zone=BERLIN), utc("2026-10-20 12:00"), None, list[date]()
+    times, now, known, told = TimeOfDay(at=at, days=days, zone=BERLIN), utc("2026-10-20 12:00"), None, list[date]()
     latest, was_ahead = now, False
     for step in steps:
         now += timedelta(minutes=step)

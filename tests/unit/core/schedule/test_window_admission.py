@@ -19,6 +19,7 @@ from orchestrator.core.schedule.run_windows import AtEdge, RunWindow
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.task import NextAction, Schedule, Task
+from orchestrator.core.task.usage_limits import Window
 from orchestrator.errors import InvalidTransition
 from tests.fakes.tasks import full_pipeline
 from tests.fakes.world import START
@@ -97,6 +98,38 @@ def test_why_says_when_the_windows_open_and_how_not_to_wait_for_that(task: Task)
     why = explain(task, snapshot(task))
     assert why.facts[0] == f"its run window night opens at {OPENS:%H:%M} UTC, in 3 h"
     assert why.next.endswith(f"by itself then; orchestrator resume {task.id} --now lets it run before that")
+
+
+def test_why_names_the_window_that_will_be_closed_when_the_start_time_comes() -> None:
+    start_at = START + timedelta(minutes=30)
+    task = replace(pending(), schedule=Schedule(start_at=start_at))
+    why = explain(task, snapshot(task))
+    assert why.facts == (
+        f"it starts at {start_at:%Y-%m-%d %H:%M} UTC",
+        f"its run window night opens at {OPENS:%H:%M} UTC, in 3 h",
+    )
+    assert why.next.startswith("it starts by itself when all of that is over; orchestrator resume ")
+    later = replace(task, schedule=Schedule(start_at=OPENS + timedelta(hours=1)))
+    assert explain(later, snapshot(later)).next.startswith("it starts by itself then; ")
+
+
+def test_why_names_the_usage_limit_that_will_last_when_the_window_opens() -> None:
+    limit = Window(status="rejected", resets_at=OPENS + timedelta(hours=2), seen_at=START)
+    for task in (pending(), held()):
+        why = explain(task, replace(snapshot(task), windows={"five_hour": limit}))
+        assert why.facts[0] == f"its run window night opens at {OPENS:%H:%M} UTC, in 3 h"
+        assert why.facts[1].startswith("the account's usage limit (five_hour) lasts until ")
+        assert "by itself when all of that is over; " in why.next
+        short = replace(limit, resets_at=OPENS - timedelta(hours=1))
+        assert "by itself then; " in explain(task, replace(snapshot(task), windows={"five_hour": short})).next
+
+
+def test_why_names_the_window_that_will_be_closed_when_a_limit_ends() -> None:
+    until = START + timedelta(hours=1)
+    agent = replace(at_work().agent, status=AgentStatus.PAUSED, blocked_by=PauseReason.RATE_LIMIT)
+    why = explain(task := replace(at_work(), agent=agent, retry_at=until), snapshot(task))
+    assert why.facts[0] == f"its account has reached a usage limit, until {until:%Y-%m-%d %H:%M:%S} UTC"
+    assert why.facts[1] == f"its run window night opens at {OPENS:%H:%M} UTC, in 3 h"
 
 
 @pytest.mark.parametrize("task", [pending(), held()], ids=["pending", "held"])

@@ -8,29 +8,30 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from orchestrator.core.events.notice import MachineNoticeKind
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.daemon.backup.notes import DailyBackups, read_daily_backups, write_daily_backups
-from orchestrator.daemon.backup.schedule import BackupSchedule, last_due, remove_oldest
+from orchestrator.daemon.backup.schedule import BackupSchedule, owner_of, remove_oldest
+from orchestrator.daemon.backup.service import BackupBusy, BackupService, NoBackups, NoSuchBackup
 from orchestrator.settings.sections.backup import BackupSettings
 from orchestrator.storage.store import FolderStore
 
 BERLIN = ZoneInfo("Europe/Berlin")
-AT_FIVE = BackupSettings(at="05:00")
 
 
 @pytest.mark.parametrize(
-    ("now", "due"),
+    ("tried", "early", "due"),
     [
-        ("2026-07-01T05:00:00+02:00", "2026-07-01T03:00:00Z"),
-        ("2026-07-01T04:59:59+02:00", "2026-06-30T03:00:00Z"),
-        ("2026-10-25T04:00:00+01:00", "2026-10-24T03:00:00Z"),
-        ("2026-10-25T05:00:00+01:00", "2026-10-25T04:00:00Z"),
-        ("2026-03-29T04:00:00+02:00", "2026-03-28T04:00:00Z"),
-        ("2026-03-29T23:00:00+02:00", "2026-03-29T03:00:00Z"),
+        ("2026-06-30 00:30", "2026-07-01 00:29", "2026-07-01 00:30"),
+        ("2026-10-25 00:30", "2026-10-25 01:45", "2026-10-26 01:30"),  # 02:30 comes twice
+        ("2026-03-28 01:30", "2026-03-29 01:15", "2026-03-29 01:30"),  # 02:30 is left out
     ],
 )
-def test_a_backup_is_due_at_its_time_on_the_clock_of_the_machine(now: str, due: str) -> None:
-    found = last_due(datetime.fromisoformat(now).astimezone(BERLIN), AT_FIVE)
-    assert found.astimezone(UTC) == datetime.fromisoformat(due)
+async def test_a_backup_is_made_once_a_day_at_its_time_by_the_clocks_of_the_zone(
+    tmp_path: Path, tried: str, early: str, due: str
+) -> None:
+    write_daily_backups(tmp_path, DailyBackups(tried_at=utc(tried)))
+    await told_of_a_failure(tmp_path, tmp_path / "missing", [utc(early), utc(due)])
+    assert read_daily_backups(tmp_path).tried_at == utc(due)
 
 
 def test_the_oldest_backups_of_the_same_folder_are_removed_but_never_the_one_just_made(tmp_path: Path) -> None:
@@ -59,7 +60,7 @@ async def test_a_backup_that_takes_too_long_is_ended_and_told(tmp_path: Path) ->
 
 
 async def test_a_last_try_in_the_far_future_is_taken_as_one_of_now(tmp_path: Path) -> None:
-    now = datetime(2026, 11, 23, 4, tzinfo=UTC)
+    now = datetime(2026, 11, 23, 0, tzinfo=UTC)
     write_daily_backups(tmp_path, DailyBackups(tried_at=now + timedelta(days=900)))
     told = await told_of_a_failure(tmp_path, tmp_path / "missing", [now, now + timedelta(hours=2)])
     assert "no folder" in told
@@ -74,14 +75,15 @@ async def told_of_a_failure(
     told: asyncio.Queue[str] = asyncio.Queue()
     left = times or [datetime(2026, 11, 23, 12, tzinfo=UTC)]
 
-    async def announce(key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> None:
+    async def announce(key: str, kind: MachineNoticeKind, text: Sentence, *, command: str = "") -> None:
         await told.put(f"{key} {kind} {text} {command}")
 
     schedule = BackupSchedule(
         data_dir=data_dir,
         config=None,
-        settings=lambda: BackupSettings(folder=folder),
+        settings=lambda: BackupSettings(folder=folder, at="02:30"),
         clock=lambda: left.pop(0) if len(left) > 1 else left[0],
+        zone=BERLIN,
         announce=announce,
         every=0.01,
         longest=longest,
@@ -92,3 +94,60 @@ async def told_of_a_failure(
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+def utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+async def test_a_backup_is_made_and_another_checked_when_somebody_asks(tmp_path: Path) -> None:
+    data, folder, now = tmp_path / "data", tmp_path / "backups", datetime(2026, 11, 23, 12, tzinfo=UTC)
+    folder.mkdir()
+    FolderStore(data).close()
+    write_daily_backups(data, DailyBackups(tried_at=now))
+    service = backup_service(data, BackupSettings(folder=folder), now)
+    damaged = folder / f"orchestrator-{owner_of(data)}-20261122T050000Z.tar.zst"
+    damaged.write_bytes(b"no archive")
+    running = asyncio.create_task(service.schedule.run())
+    try:
+        for ask in (service.make("ada"), service.check(damaged.name, "ada")):
+            await ask
+            with pytest.raises(BackupBusy):
+                await service.make("grace")
+            async with asyncio.timeout(60):
+                while (await service.report()).asked is not None:  # noqa: ASYNC110 - as a page that asks again
+                    await asyncio.sleep(0.01)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    found = await service.report()
+    made, before = found.files
+    assert (made.at, found.known.made_at) == (now, now)
+    assert made.checked is not None
+    assert made.checked.problem == ""
+    assert before.checked is not None
+    assert "damaged" in before.checked.problem
+    with pytest.raises(NoSuchBackup):
+        await service.check("../data/format", "ada")
+
+
+async def test_a_folder_that_is_not_set_or_not_there_is_told(tmp_path: Path) -> None:
+    FolderStore(tmp_path).close()
+    now = datetime(2026, 11, 23, 12, tzinfo=UTC)
+    without = backup_service(tmp_path, BackupSettings(), now)
+    assert (await without.report()).next_at is None
+    with pytest.raises(NoBackups):
+        await without.make("ada")
+    missing = await backup_service(tmp_path, BackupSettings(folder=tmp_path / "none"), now).report()
+    assert "mkdir" in missing.trouble
+    assert missing.next_at == datetime(2026, 11, 24, 4, tzinfo=UTC)
+
+
+def backup_service(data_dir: Path, settings: BackupSettings, now: datetime) -> BackupService:
+    async def announce(key: str, kind: MachineNoticeKind, text: Sentence, *, command: str = "") -> None:
+        raise AssertionError(text)
+
+    schedule = BackupSchedule(
+        data_dir=data_dir, config=None, settings=lambda: settings, clock=lambda: now, zone=BERLIN, announce=announce
+    )
+    return BackupService(schedule)

@@ -11,7 +11,7 @@ import pytest
 from orchestrator.daemon.sources.copy import Copy
 from orchestrator.daemon.sources.service import SourceService
 from orchestrator.daemon.sources.state import SourceState
-from tests.integration.processes.stage import until
+from tests.fakes.waiting import until
 
 
 async def test_a_slow_fetch_takes_none_of_the_worker_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

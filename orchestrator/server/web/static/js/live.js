@@ -75,7 +75,8 @@
     if (form) form.dataset.dirty = "";
   });
   document.addEventListener("htmx:afterRequest", (event) => {
-    const form = event.target.closest && event.target.closest("form");
+    const sent = event.detail.requestConfig && event.detail.requestConfig.verb === "post";
+    const form = sent && event.target.closest && event.target.closest("form");
     if (form && event.detail.successful) { delete form.dataset.dirty; form.reset(); }
   });
   if (window.Idiomorph) {

@@ -1,0 +1,172 @@
+"""Simulate a year of nights, and print what was told and which laws were broken.
+
+    python -m tests.year --days 365 --seed 0
+    python -m tests.year --days 14 --start 2026-10-20
+
+Runs a second time without any channel, which must dispatch the same work at the same times, unless --once is given.
+"""
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from random import Random
+from time import monotonic
+
+import httpx
+import pytest
+import structlog
+
+from orchestrator.supervisor.simulation.metrics import SimulationReport
+from orchestrator.supervisor.simulation.runner import SimulationPlan
+from tests.year.laws import Watch, broken
+from tests.year.night_watch import NightWatch, crashes_when_much_is_told, data_folder
+from tests.year.receivers import Receivers, troubles
+from tests.year.settings import BERLIN, LINES, NOTIFY, config, settings
+from tests.year.virtual_loop import VirtualLoop
+
+MEMORY = Path("/dev/shm")
+"""A file system in memory, where syncing files costs nothing."""
+START = datetime(2026, 3, 26, 18, tzinfo=UTC)
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """What became of some nights; `broken` names each law that was broken."""
+
+    report: SimulationReport
+    watch: NightWatch
+    receivers: Receivers
+    broken: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def simulate(root: Path, start: datetime, days: float, seed: int, *, has_channels: bool = True) -> Result:
+    """Simulate some nights; `root` gets the daemon's folder."""
+    rng = Random(f"{seed} channels")
+    plan = SimulationPlan(
+        tasks=round(4 * days), days=days, seed=seed, crashes=round(days), schedules=LINES, zone=BERLIN, start=start
+    )
+    holder: list[NightWatch] = []
+
+    def jump(now: datetime) -> None:
+        for watch in holder:
+            watch.jump(now)
+
+    loop = VirtualLoop(start, jump, Random(f"{seed} disk"))
+    chosen = settings(data_folder(root, "with" if has_channels else "without"), has_channels=has_channels)
+    midnight = datetime.combine(start.astimezone(BERLIN).date(), datetime.min.time(), BERLIN)
+    hours = tuple(midnight + timedelta(hours=one) for one in (2.5, 7.0))
+    crashes = crashes_when_much_is_told(start, days, Random(f"{seed} kills"), hours)
+
+    async def run() -> Result:
+        watch = NightWatch(config(), plan, chosen, crashes)
+        holder.append(watch)
+        wrong = troubles(NOTIFY["channels"], start, days, rng, _nights_of_changes(start, days))  # type: ignore[arg-type]
+        receivers = Receivers(troubles=wrong, clock=watch.time, rng=rng)
+        looked = Watch(receivers)
+        if has_channels:
+            watch.hourly(looked.look)
+        began = monotonic()
+        with _network(receivers):
+            report = await watch.run()
+            found = Result(report=report, watch=watch, receivers=receivers)
+            if has_channels:
+                rules = chosen.notify.core_rules(has_command=False)
+                found.broken = list(broken(watch, receivers, looked, rules, _report_days(start, watch.time())))
+            if watch.notices is not None:
+                watch.notices.process.kill(watch.time())
+                await asyncio.sleep(1)
+        found.seconds = monotonic() - began
+        return found
+
+    try:
+        return loop.run_until_complete(run())
+    finally:
+        loop.close()
+
+
+@contextmanager
+def _network(receivers: Receivers) -> Iterator[None]:
+    async def handle(_: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
+        return await receivers.handle(request)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", handle)
+        yield
+
+
+def _nights_of_changes(start: datetime, days: float) -> list[datetime]:
+    """Return the evenings before clocks change."""
+    evenings = [start + timedelta(days=day) for day in range(round(days))]
+    return [
+        datetime.combine(one.astimezone(BERLIN).date(), datetime.min.time(), BERLIN) + timedelta(hours=22)
+        for one in evenings
+        if one.astimezone(BERLIN).utcoffset() != (one + timedelta(days=1)).astimezone(BERLIN).utcoffset()
+    ]
+
+
+def _report_days(start: datetime, end: datetime) -> list[date]:
+    first, last = ((one - timedelta(hours=2, minutes=31)).astimezone(BERLIN).date() for one in (start, end))
+    first += timedelta(days=1)
+    return [first + timedelta(days=day) for day in range((last - first).days + 1)]
+
+
+def both(root: Path, start: datetime, days: float, seed: int) -> Result:
+    """Simulate some nights with channels, then without any, and compare when what work was dispatched."""
+    told = simulate(root, start, days, seed)
+    quiet = simulate(root, start, days, seed, has_channels=False)
+    if told.watch.dispatched != quiet.watch.dispatched:
+        pairs = zip(told.watch.dispatched, quiet.watch.dispatched, strict=False)
+        first = next((pair for pair in pairs if pair[0] != pair[1]), "one of them did more")
+        told.broken.append(f"work is dispatched at other times where nobody is told: {first}")
+    return told
+
+
+def lines(found: Result) -> Iterator[str]:
+    """Yield the result in words."""
+    watch, receivers, report = found.watch, found.receivers, found.report
+    statuses = Counter((one.channel, one.status.value) for entry in watch.entries.values() for one in entry.deliveries)
+    kinds = Counter(entry.kind for entry in watch.entries.values())
+    again = Counter((one.channel, one.key) for one in receivers.taken)
+    yield f"{report.days:g} days in {found.seconds:.0f} s, {report.crashes} crashes, tasks {dict(report.tasks)}"
+    yield f"scheduled {dict(report.scheduled)}"
+    yield f"{len(watch.entries)} notices stored, {sum(watch.told.values())} of tasks: {dict(kinds)}"
+    yield f"{len(receivers.taken)} taken by receivers, {sum(count - 1 for count in again.values())} again; tries:"
+    yield from (f"  {channel} {answer}: {count}" for (channel, answer), count in sorted(receivers.tries.items()))
+    yield "became:"
+    yield from (f"  {channel} {status}: {count}" for (channel, status), count in sorted(statuses.items()))
+    yield f"why asked {watch.reasons.asked} times of tasks that stood still:"
+    yield from (f"  {how}: {count}" for how, count in sorted(watch.reasons.kept.items()))
+    yield f"{watch.stops.checked} stops compared with the morning reports"
+    yield f"{len(watch.dispatched)} dispatched commands"
+    yield f"laws broken: {len(found.broken)}"
+    yield from (f"  {text}" for text in found.broken[:30])
+
+
+def main() -> int:
+    """Simulate, print and return 1 if a law was broken."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--days", type=float, default=365.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=lambda text: datetime.fromisoformat(text).replace(tzinfo=UTC), default=START)
+    parser.add_argument("--once", action="store_true", help="do not compare with the same nights without channels")
+    given = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    root = Path(tempfile.mkdtemp(prefix="year-", dir=MEMORY if MEMORY.is_dir() else None))
+    run = simulate if given.once else both
+    found = run(root, given.start, given.days, given.seed)
+    sys.stdout.write("\n".join(lines(found)) + "\n")
+    shutil.rmtree(root)
+    return int(bool(found.broken))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
