@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -34,10 +34,11 @@ class Remover:
     sources: SourcesInUse
     clock: Callable[[], datetime]
 
-    def carry_out(self, removal: Removal, by: str, live: Callable[[], Mapping[str, str]]) -> int:
+    def carry_out(self, removal: Removal, by: str, live: Callable[[], Mapping[str, str]]) -> int | None:
         """Compress a transcript, remove a clone or a source; return the bytes that are free after that.
 
-        `live` returns the repositories of the tasks that have not ended, by their ids.
+        None says that there was nothing to do any more, or that somebody uses it now. `live` returns the repositories
+        of the tasks that have not ended, by their ids.
         """
         record = self.record(removal, by)
         if removal.action is Action.COMPRESS:
@@ -90,7 +91,7 @@ class Remover:
     def _agents(self, task_id: str) -> list[Path]:
         return [folder for folder in self.store.files.run_folders(task_id) if folder.parent.name == AGENTS]
 
-    def _compress(self, removal: Removal, record: JsonObject) -> int:
+    def _compress(self, removal: Removal, record: JsonObject) -> int | None:
         freed = number = 0
         for folder in self._agents(removal.item.task):
             for path in sorted(folder.iterdir()):
@@ -99,27 +100,27 @@ class Remover:
                     freed += before - compress_file(path)
                     number += 1
         if not number:
-            return 0
+            return None
         self.trash.removals.note({uuid4().hex: {**record, "bytes": freed}})
         return freed
 
-    def _remove_clone(self, removal: Removal, record: JsonObject, live: Callable[[], Mapping[str, str]]) -> int:
+    def _remove_clone(self, removal: Removal, record: JsonObject, live: Callable[[], Mapping[str, str]]) -> int | None:
         """Remove a clone unless a task has begun to use it since it was planned."""
         name = Path(removal.item.name).name
         with self.workspace.preparing:
             tasks = tasks_of_clones(self.store.data_dir).get(name, [])
             if not set(tasks).isdisjoint(live()):
-                return 0
+                return None
             self.trash.discard_all([Discard(paths=clone_paths(self.store.data_dir, name, tasks), record=record)])
         return removal.item.size
 
-    def _remove_source(self, removal: Removal, record: JsonObject, live: Callable[[], Mapping[str, str]]) -> int:
+    def _remove_source(self, removal: Removal, record: JsonObject, live: Callable[[], Mapping[str, str]]) -> int | None:
         """Remove a copy of a repository elsewhere unless somebody has begun to use it since it was planned."""
         item, folder = removal.item, self.store.data_dir / removal.item.name
         with self.sources.unused(folder.name) as free:
-            is_older = folder.is_dir() and folder.stat().st_mtime <= item.since.timestamp()
+            is_older = folder.is_dir() and datetime.fromtimestamp(folder.stat().st_mtime, UTC) <= item.since
             if not free or not is_older or str(folder) in live().values():
-                return 0
+                return None
             self.trash.discard_all([Discard(paths=[folder], record=record)])
         return item.size
 
