@@ -16,11 +16,15 @@ core/           what is decided: pure, without I/O, clock or processes
     events/     what can happen to a task, and the commands it asks for in return
     records/    what shows a task to other programs, composed from its state
     guards/     what must hold before a task leaves a stage, one class per guard
+    family/     what a family of pipelines tells the engine, which knows none by name
     decide/     the state machine: machine.py first, then obligations.py; work/ has one class per kind of work
     schedule/   which task may run, which must pause, and why one waits
+    notices/    which notice goes where, and when
+    retention/  which files of ended tasks may go
 processes/      process trees that outlive the daemon: the holder, freeze and thaw
-storage/        the journal, state.json, the order of events, sealed values; backup/ copies it all
+storage/        the journal, state.json, the order of events, sealed values; removal/ removes, backup/ copies it all
 pipelines/      pipeline and role files; families/ has what one family of pipelines alone knows
+settings/       what can be set, where each value comes from, and the environment
 agents/         an agent CLI, from its command line to neutral events
 workspaces/     git clones, worktrees, outboxes; evaluation/ runs checks and reads their results
 integrations/   trackers, forges, publishing, notifications

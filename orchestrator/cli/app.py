@@ -14,24 +14,24 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
+import orjson
 import typer
 from typer.core import TyperGroup
 
 from orchestrator import __version__
 from orchestrator.cli.commands_table import COMMANDS
-from orchestrator.cli.context import UnknownName, UsageError
-from orchestrator.cli.output import complain
 from orchestrator.cli.parsing.aliases import expand
+from orchestrator.cli.parsing.errors import UnknownName, UsageError
 from orchestrator.cli.parsing.hints import in_plain_words, option_hint
 from orchestrator.cli.parsing.lazy import LazyGroup, add_command, hide_completion
 from orchestrator.cli.parsing.options import Format, GlobalOptions, json_everywhere, wants_json
 from orchestrator.cli.parsing.topics import help_topics
+from orchestrator.cli.terminal import complain
 from orchestrator.errors import InvalidTransition, NotPossibleNow, OrchestratorError
 from orchestrator.formats.files import owned_by_another
 from orchestrator.formats.table import DefinitionError
-from orchestrator.integrations.tickets.text.ticket import NoTicket
-from orchestrator.server.client import DaemonUnreachable, RequestRefused
-from orchestrator.server.schemas.tasks import ProblemView
+from orchestrator.integrations.errors import NoTicket
+from orchestrator.server.errors import DaemonUnreachable, RequestRefused
 
 FAILED, BAD_USAGE, UNREACHABLE, NO_SUCH_TASK, NOT_ALLOWED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 UNREAD = 141
@@ -51,6 +51,7 @@ EXIT_CODES = {
     "schedule-exists": NOT_ALLOWED,
     "schedule-busy": NOT_ALLOWED,
     "not-allowed": NOT_ALLOWED,
+    "work-would-be-lost": NOT_ALLOWED,
     "answered-before": NOT_ALLOWED,
     "not-seen": NOT_ALLOWED,
     "bad-answer": BAD_USAGE,
@@ -144,9 +145,9 @@ def _say_version(wanted: bool) -> None:
 
 def _options(  # noqa: PLR0913, PLR0917 - one parameter for each option
     context: typer.Context,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the daemon keeps its tasks.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the daemon keeps its tasks.", readable=False)] = None,
     config: Annotated[Path | None, typer.Option(help="An additional orchestrator.toml, read last.")] = None,
-    socket: Annotated[Path | None, typer.Option(help="The daemon's socket.")] = None,
+    socket: Annotated[Path | None, typer.Option(help="The daemon's socket.", readable=False)] = None,
     json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
     output: Annotated[Format | None, typer.Option("--output", "-o", hidden=True)] = None,
     _: Annotated[
@@ -171,8 +172,8 @@ def _refused(arguments: Sequence[str], code: int, lines: Sequence[str], error: E
     complain(*lines)
     document = ""
     if wants_json(arguments):
-        problem = error.problem if isinstance(error, RequestRefused) else _problem(code, lines)
-        document = problem.model_dump_json(by_alias=True, exclude_none=True, indent=2)
+        problem = _answered(error) if isinstance(error, RequestRefused) else _problem(code, lines)
+        document = orjson.dumps(problem, option=orjson.OPT_INDENT_2).decode()
     try:
         typer.echo(document, nl=bool(document))  # even nothing: that writes what is still to be written
     except OSError:
@@ -180,10 +181,19 @@ def _refused(arguments: Sequence[str], code: int, lines: Sequence[str], error: E
     return code
 
 
-def _problem(code: int, lines: Sequence[str]) -> ProblemView:
+def _answered(error: RequestRefused) -> dict[str, object]:
+    return error.problem.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _problem(code: int, lines: Sequence[str]) -> dict[str, object]:
     """Return the problem document of an error that no daemon answered with."""
     kind, title, status = PROBLEMS.get(code, PROBLEMS[FAILED])
-    return ProblemView(type=f"urn:orchestrator:problem:{kind}", title=title, status=status, detail="\n".join(lines))
+    return {
+        "type": f"urn:orchestrator:problem:{kind}",
+        "title": title,
+        "status": int(status),
+        "detail": "\n".join(lines),
+    }
 
 
 def _lines(error: OrchestratorError) -> list[str]:

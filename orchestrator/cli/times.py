@@ -53,8 +53,7 @@ def parse_future(text: str, now: datetime, zone: tzinfo | None = None) -> dateti
 
 
 def parse_past(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:
-    """Return a time that has passed: `22:00` (the last one), `1h` or `2d` (ago), `yesterday`, `yesterday 22:00`,
-    `today`, ISO 8601.
+    """Return a past time: `22:00` (the last one), `1h`, `2d` (ago), `yesterday`, `yesterday 22:00`, `today`, ISO 8601.
 
     `zone` is that of the person who wrote it; None is the machine's. A day alone is its beginning. Raises ValueError.
     """

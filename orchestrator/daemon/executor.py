@@ -236,7 +236,7 @@ class CommandExecutor:
         self._inbox.post(task.id, ready)
 
     async def _restore_worktree(self, task: Task) -> None:
-        """Make a worktree that somebody removed anew, and record that."""
+        """Restore a worktree that somebody removed, and record that."""
         restored_from = await asyncio.to_thread(self._with.checkpoints.restore_worktree, task)
         if restored_from is None:
             return

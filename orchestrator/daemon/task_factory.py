@@ -130,14 +130,14 @@ class TaskFactory:
         return task
 
     def change(self, draft: Task, submission: Submission, requirement: Requirement, now: datetime) -> Task:
-        """Return a draft made anew under its id, with its ticket written. Blocks. Raises what `create` raises.
+        """Return a draft made again under its id, with its ticket written. Blocks. Raises what `create` raises.
 
         Until `settle` is called, its pipeline stands beside the accepted one: either may be the right one.
         """
         made = self._make(submission, requirement, now)
         if (key := made.task.ticket.key) and key != draft.ticket.key:
             raise SubmissionRefused(
-                f"it would be {key} now, and {draft.id} is {draft.ticket.key}; submit it anew instead"
+                f"it would be {key} now, and {draft.id} is {draft.ticket.key}; submit it as a task of its own instead"
             )
         self.settle(draft)
         task = self._named(made, draft.id, draft.ticket.key)

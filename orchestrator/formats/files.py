@@ -176,9 +176,7 @@ def parsed(content: bytes) -> dict[str, Json] | None:
 
 
 def owned_by_another(path: Path) -> str | None:
-    """Return the other user to whom a file belongs, or the folder that hides it; None if it is this user's or not
-    there.
-    """
+    """Return the other user who owns a file, or the folder that hides it; None if it is this user's, or missing."""
     for place in (path, *path.parents):
         try:
             uid = place.stat().st_uid

@@ -87,9 +87,7 @@ def _must_be_plain(events: Iterable[yaml.Event], source: str) -> None:
 
 
 def _plain(node: yaml.Node) -> object:
-    """Return a string, an integer, a list of strings, or None for an empty value; {} for any other value, which no key
-    accepts.
-    """
+    """Return a string, an integer, a list of strings, or None if empty; {} for anything else, which no key accepts."""
     match node:
         case yaml.ScalarNode(tag="tag:yaml.org,2002:null"):
             return None

@@ -1,6 +1,4 @@
-"""Read tables that a person wrote: typed values, and all problems at once, each with its line and the nearest known
-name.
-"""
+"""Read tables that a person wrote: typed values, and all problems at once, with lines and the nearest known names."""
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping

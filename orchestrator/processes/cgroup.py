@@ -1,5 +1,4 @@
-"""A control group for one agent's process tree, where the machine permits one: frozen, thawed and killed by one write
-each.
+"""A control group for one agent's processes, where the machine permits it: one write freezes, thaws or kills all.
 
 A holder creates it below its own group, and the agent is started in it (`clone3` with CLONE_INTO_CGROUP, Linux 5.7), so
 that every descendant is in it from its first moment on. Moving a process there, or the holder there and back around a
@@ -49,8 +48,7 @@ class Cgroup:
         self.path = path
 
     def fork(self) -> int | None:
-        """Create the group and fork into it; return 0 in the child, its pid in the holder, None if that is not
-        possible.
+        """Create the group and fork into it; return 0 in the child, its pid in the holder, None if it cannot be done.
 
         The child bypasses Python's own hooks around a fork: it has to execute another program at once.
         """
@@ -146,9 +144,7 @@ class Cgroup:
 
 
 def planned(holder: int, start_ticks: int) -> Cgroup:
-    """Return the group that this holder creates for its agent, with a name that is unique among the holders of one
-    boot.
-    """
+    """Return the group that this holder creates for its agent; no other holder of this boot has its name."""
     place = own_place()
     return Cgroup(place and f"{place}/{name_of(holder, start_ticks)}")
 
@@ -172,8 +168,7 @@ def own_place() -> str | None:
 
 
 def place_in(memberships: list[str], mounts: list[str]) -> str | None:
-    """Return the folder of the group that lines of /proc/PID/cgroup name, under one of the mounts of mountinfo:
-    cgroups(7).
+    """Return the folder of the group in /proc/PID/cgroup, under one of the mounts of mountinfo; see cgroups(7).
 
     A mount may show only a part of the tree, and a process may be in a group above everything that its namespace shows.
     """
@@ -190,9 +185,7 @@ def place_in(memberships: list[str], mounts: list[str]) -> str | None:
 
 
 def _unescape(word: str) -> str:
-    """Decode a word of mountinfo, in which the kernel writes spaces, tabs, newlines and backslashes as
-    octal numbers.
-    """
+    """Decode a word of mountinfo, where blanks, tabs, newlines and backslashes are octal numbers."""
     first, *rest = word.split("\\")
     return first + "".join([chr(int(part[:3], 8)) + part[3:] for part in rest])
 

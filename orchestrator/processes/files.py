@@ -135,9 +135,7 @@ def decode(text: str) -> object:
 
 
 def encode(value: object) -> str:
-    """Return a JSON document of strings, numbers, booleans, None, lists and string-keyed dicts. Raises TypeError on
-    others.
-    """
+    """Return strings, numbers, booleans, None, lists and dicts as JSON. Raises TypeError for anything else."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -154,8 +152,7 @@ def encode(value: object) -> str:
 
 
 def open_plain(path: str) -> int:
-    """Open a regular file for reading. Raises OSError, also if it is not a regular file: an agent may have put it
-    there.
+    """Open a regular file for reading. Raises OSError, also for anything else that an agent may have put there.
 
     Opening a FIFO could block forever.
     """

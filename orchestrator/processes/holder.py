@@ -200,9 +200,7 @@ class Holder:
         self.answer(request)
 
     def stop(self, why: str, request: str | None) -> None:
-        """Begin to stop the run: end of input, TERM after a grace period, KILL after another; a frozen tree is thawed
-        first.
-        """
+        """Begin to stop the run: thaw it, end its input, then TERM and at last KILL, each after a grace period."""
         if self.state != files.STOPPING and self.wait_status is None:
             if self.state == files.FROZEN:
                 tree.thaw(self.pid, self.cgroup, self.stopped + self.survivors)

@@ -17,9 +17,7 @@ __all__ = ["STDERR", "STDOUT", "RunOutput", "end_of", "output_files", "read_line
 
 
 class RunOutput:
-    """One stream of a run, for a reader that reads repeatedly: it remembers the current file and seldom has to search
-    for it.
-    """
+    """One stream of a run, for a reader that reads repeatedly: it remembers the current file and seldom searches."""
 
     def __init__(self, folder: Path, stream: tuple[str, str] = STDOUT) -> None:
         """Opens nothing yet, and keeps nothing open."""
@@ -128,9 +126,7 @@ def _segments(folder: Path, stream: tuple[str, str]) -> list[int]:
 
 
 def _file_at(folder: Path, offset: int, stream: tuple[str, str], starts: list[int]) -> tuple[int, str]:
-    """Return which file holds an offset and where that file starts; the current one starts where the last rotated one
-    ends.
-    """
+    """Return which file holds an offset, and where it starts: the current one where the last rotated one ends."""
     stem, suffix = stream
     for start, after in zip_longest(starts, starts[1:]):
         path = folder / f"{stem}.{start}{suffix}"

@@ -49,9 +49,7 @@ class OutputPump:
         return self._source if self.is_open and not self.is_held else None
 
     def pump(self) -> bool:
-        """Move what is there; return whether anything was written. Afterwards `is_open` and `is_held`
-        are up to date.
-        """
+        """Move what is there, bring `is_open` and `is_held` up to date, and return whether anything was written."""
         moved = False
         for _ in range(CHUNKS_PER_TURN):
             if not self._pending and not self._read():

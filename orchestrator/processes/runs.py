@@ -180,8 +180,7 @@ class Runs:
         await self._ask(folder, "thaw")
 
     async def stop(self, folder: Path, holder: str = "", longest: float = Limits().longest_stop) -> None:
-        """Begin to stop a run (end of input, TERM, KILL, each after its grace period); its exit tells
-        when it is over.
+        """Begin to stop a run: end of input, TERM, KILL, each after its grace period; its exit tells when it is over.
 
         After `longest` seconds everything that is left of it is killed, whatever its holder does. `holder` is what
         `holder_of` returned when the run began.
@@ -341,9 +340,7 @@ def _holder_environment() -> dict[str, str]:
 
 
 def _spawn_holder(folder: Path, lock: int, handover: str) -> int:
-    """Return the pid of a new holder, which shares the lock; all descriptors are moved out of the way
-    of their targets.
-    """
+    """Return the pid of a new holder, which shares the lock; no descriptor lies where another is to be."""
     control = os.open(folder / files.CONTROL, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     log = os.open(folder / "".join(files.STDERR), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     memory = os.memfd_create("handover")

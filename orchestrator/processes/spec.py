@@ -176,9 +176,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frozen:
-    """The result of a freeze: which processes are stopped, which could not be, and their control group if they have
-    one.
-    """
+    """The result of a freeze: which processes are stopped, which could not be, and their control group, if any."""
 
     stopped: tuple[int, ...]
     survivors: tuple[int, ...]

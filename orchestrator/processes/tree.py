@@ -170,9 +170,7 @@ def send(pid: int, signum: int) -> None:
 
 
 def is_told_to_end(root: int, group: int) -> bool:
-    """Return whether SIGTERM is pending for a process of the group below `root`: it is stopped, or blocks the
-    signal.
-    """
+    """Return whether SIGTERM is pending for a process of the group below `root`, which is stopped or blocks it."""
     return any(_is_pending(row.pid, _signal.SIGTERM) for row in whole_tree(root) if row.group == group)
 
 
@@ -216,9 +214,7 @@ def _depth(row: Process, root: int, rows: dict[int, Process], strangers: set[int
 
 
 def _is_hidden(pid: int) -> bool:
-    """Return whether it is another user's process on a machine whose /proc shows only one's own (mount
-    option hidepid).
-    """
+    """Return whether it is another user's process, where /proc shows only one's own (mount option hidepid)."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -229,9 +225,7 @@ def _is_hidden(pid: int) -> bool:
 
 
 def _is_kernels(pid: int) -> bool:
-    """Return whether it is a kernel thread, or was started before there were sessions: nothing that a
-    holder started.
-    """
+    """Return whether it is a kernel thread, or from before there were sessions: nothing that a holder started."""
     try:
         return os.getsid(pid) == 0
     except ProcessLookupError:

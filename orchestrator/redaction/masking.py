@@ -92,9 +92,7 @@ def masks_of(values: Mapping[str, str]) -> Masks:
 
 
 def names_in(content: bytes, values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of the values that occur in a content, in any form that is known, also in UTF-16 or broken into
-    lines.
-    """
+    """Return the names of the values that a content has in any known form, also in UTF-16 or broken into lines."""
     joined = content.translate(None, delete=_BLANK)
     return tuple(name for name, value in values.items() if _occurs(forms(value), content, joined))
 
@@ -137,9 +135,7 @@ def _percent_encoded(text: str) -> str:
 
 
 def _in_base64(content: bytes) -> list[str]:
-    """Return the base64 characters that are certain wherever in a longer text the value begins: at any of three byte
-    offsets.
-    """
+    """Return the base64 characters that a value certainly has within a longer text, at any of three byte offsets."""
     found = []
     for before in range(3):
         letters = (8 * (before + len(content))) // 6

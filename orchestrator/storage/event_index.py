@@ -104,9 +104,7 @@ class EventIndex:
         return Cursor(number=entry.number - 1 if entry else self.last, at=found)
 
     def read(self, cursor: Cursor) -> tuple[list[IndexEntry], Cursor]:
-        """Return some entries behind a cursor, none only at the end, and the cursor behind them.
-        Blocks for the disk.
-        """
+        """Return some entries behind a cursor, none only at the end, and the cursor behind them. Blocks."""
         self.flush()
         with _opened(self._path) as file:
             size = os.fstat(file).st_size

@@ -69,9 +69,7 @@ class Journal:
         self._path.unlink(missing_ok=True)
 
     def append(self, line: JsonObject) -> None:
-        """Append one line and wait for the disk. Raises TaskFolderGone, OSError and StoreError; then no part of it is
-        left.
-        """
+        """Append one line and wait for the disk. Raises TaskFolderGone, OSError, StoreError; it leaves no part then."""
         try:
             content = orjson.dumps(line) + b"\n"
         except orjson.JSONEncodeError as error:
@@ -187,9 +185,7 @@ def replay_from(folder: Path, document: JsonObject, covered: int) -> Replayed:
 
 
 def replay(folder: Path) -> Replayed:
-    """Apply the journal to the state in the newest intact checkpoint. Raises as `replay_from`, also if it is shorter
-    than the checkpoint knows.
-    """
+    """Replay the journal on its newest intact checkpoint. Raises as `replay_from`, also if it ends before that."""
     for path in checkpoints(folder):
         kept = unsealed(read_file(path) or b"", key=seal_key(folder))
         if kept is not None and (state := cast(JsonObject, kept["state"])).get("task_id") == folder.name:

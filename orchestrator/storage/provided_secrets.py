@@ -20,8 +20,7 @@ ALWAYS_SECRET = frozenset({DependencyType.API_KEY, DependencyType.FILE})
 
 @dataclass(frozen=True, slots=True)
 class ProvidedSecrets:
-    """The provided values of all tasks. Every method blocks, and raises VaultError if a value cannot be read or
-    written.
+    """The provided values of all tasks. Methods block, and raise VaultError for one that cannot be read or written.
 
     Methods may be called from several threads.
     """
@@ -48,9 +47,7 @@ class ProvidedSecrets:
         return {variable_of(name): value for name, value in self._provided(task).items()}
 
     def secrets(self, task: Task) -> Mapping[str, str]:
-        """Return the values that no artifact and no commit may contain; the others are addresses and modes by their
-        names.
-        """
+        """Return the values that no artifact and no commit may contain: all but addresses and modes, by their names."""
         types = _types(task)
         return {
             variable_of(name): value

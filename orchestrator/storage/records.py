@@ -29,9 +29,7 @@ class SequenceConflict(StoreError):
 
 
 class UncommittedTask(StoreError):
-    """A ticket was accepted but its task is not committed: the submission is still running, or the daemon died during
-    it.
-    """
+    """A ticket was accepted, but its task is not committed: it is being submitted, or the daemon died meanwhile."""
 
     def __init__(self, task_id: str) -> None:
         super().__init__(f"the ticket in the folder {escape_text(task_id)} was never accepted")

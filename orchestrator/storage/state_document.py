@@ -146,9 +146,7 @@ def _stage_from(record: JsonObject) -> JsonObject:
 
 @lru_cache(maxsize=KEPT_SHOWN)
 def _shown(value: StageRecord | Step | TaskPolicy | Publication | Source | Schedule | Timing) -> JsonObject:
-    """Return a record that seldom changes as plain data: the same object as long as it is equal, so that differences
-    are found quickly.
-    """
+    """Return a record that seldom changes as plain data: the same object while it is equal, so that diffs are quick."""
     return cast(JsonObject, to_json(value))
 
 

@@ -49,9 +49,7 @@ class VaultError(OrchestratorError):
 
 
 class Vault:
-    """The values of all tasks; for one thread at a time. `credentials` is the folder that
-    CREDENTIALS_DIRECTORY names.
-    """
+    """The values of all tasks, for one thread at a time; `credentials` is the folder in CREDENTIALS_DIRECTORY."""
 
     def __init__(self, data_dir: Path, credentials: Path | None = None) -> None:
         self._data_dir, self._credentials = data_dir, credentials
@@ -81,9 +79,7 @@ class Vault:
         return tuple(sorted(kept))
 
     def values(self, task_folder: Path, task_id: str) -> Mapping[str, str]:
-        """Return all values of a task by name. Raises VaultError, which names what to provide again, if one cannot be
-        read.
-        """
+        """Return all values of a task by name. Raises VaultError, which names what to provide again."""
         names = self.names(task_folder, task_id)
         if not names:
             return {}

@@ -1,6 +1,6 @@
 """Tasks that cannot be decided about, because their files cannot be read or written: people see them blocked.
 
-Nothing of their folders is changed, because the damage may be the disk's, and pass: the next start looks at them anew.
+Nothing of their folders is changed, because the damage may be the disk's, and pass: the next start looks at them again.
 A person repairs the files, recovers the task from what is left of them, or cancels it.
 """
 

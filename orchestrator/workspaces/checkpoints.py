@@ -93,9 +93,7 @@ class Checkpoints:
         self._last: dict[str, int] = {}
 
     def ask(self, task: Task, reason: Reason) -> bool:
-        """Request a checkpoint of a task; return whether `take` must be called for it, because none is being
-        taken.
-        """
+        """Request a checkpoint of a task; return whether `take` must be called, because none is being taken."""
         self._requested[task.id] = (task, reason)
         return task.id not in self._in_progress
 
@@ -141,8 +139,7 @@ class Checkpoints:
         return await asyncio.to_thread(self._workspace.restore, task.id, Path(task.source.repo), name, work.whole)
 
     async def restore_in_place(self, task: Task, number: int) -> Checkpoint:
-        """Write the files of a checkpoint into the worktree; return the pinned checkpoint of the files that were there
-        before.
+        """Write a checkpoint's files into the worktree; return the pinned checkpoint of those that were there before.
 
         Raises what `restore` raises, and NotAtRest if a process of the task is alive or may start.
         """

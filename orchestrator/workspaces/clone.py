@@ -1,6 +1,4 @@
-"""The daemon's clone of one repository: objects that it hashed itself, and refs that only it writes
-(see workspace.py).
-"""
+"""The daemon's clone of one repository: objects that it hashed itself, and refs that only it writes."""
 
 import hashlib
 import os
@@ -199,9 +197,7 @@ class Clone:
 
 
 def branch_names(branch: str, at: str) -> Iterator[str]:
-    """Yield possible names for a branch, the best one first; the last ones have no slash, because `a/b` conflicts with
-    `a`.
-    """
+    """Yield names for a branch, best first; the last have no slash, because `a/b` conflicts with `a`."""
     for stem in dict.fromkeys((branch, branch.replace("/", "-"))):
         yield stem
         if at:

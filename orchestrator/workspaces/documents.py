@@ -25,9 +25,7 @@ class TreeFiles:
     folder: Path | None = None
 
     def artifact(self, name: str) -> str | None:
-        """Return the text of a file in the task's own folder, or in `records` below it; None if it is no regular UTF-8
-        file of a usual size.
-        """
+        """Return the text of a file in the task's folder, or in `records` below it; None if it is not regular UTF-8."""
         below, _, plain = name.rpartition("/")
         if self.folder is None or below not in {"", RECORDS}:
             return None

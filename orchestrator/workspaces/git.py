@@ -9,7 +9,7 @@ places:
 2. *The environment*: not inherited; `_environment` builds a new one.
 3. *The command line*, which overrides every file: it carries `FIXED`, passed as GIT_CONFIG_COUNT so that no key needs
    quoting. `GIT_ALLOW_PROTOCOL` permits only local paths, whatever protocol.*.allow says.
-4. *The repository*. Filters, diff drivers and remotes have names that are not known beforehand, so no fixed list of
+4. *The repository*. Filters, diff drivers and remotes have names that are not known in advance, so no fixed list of
    keys can disable them all. Therefore there are two kinds of repository, with one rule for each:
 
    * *Our own* (`Git.own`): the clone that the daemon keeps. Agents never work in it: each task's worktree is a
@@ -132,8 +132,7 @@ class Git:
         return cls(folder=folder, overrides=off | not_needed)
 
     def run(self, *args: str, stdin: bytes = b"", timeout: float = 120.0) -> str:
-        """Return the standard output of one git command, with bytes that are not UTF-8 as surrogates; `timeout` in
-        seconds.
+        """Return what one git command printed, with bytes that are not UTF-8 as surrogates; `timeout` in seconds.
 
         Raises GitError for any exit code but 0, and after the timeout, when the whole process group is killed; OSError
         if the disk is full.
@@ -149,9 +148,7 @@ class Git:
         return code, os.fsdecode(out)
 
     def ask(self, *args: str) -> str | None:
-        """Return the stripped answer to a question, or None if git says with exit code 1 that there is
-        no such thing.
-        """
+        """Return the stripped answer to a question; None if git says by exit code 1 that there is no such thing."""
         code, out, err = self._call(args, b"", 120.0)
         if code not in {0, 1}:
             raise self._failure(args, code, err)
@@ -179,9 +176,7 @@ class Git:
         return failure
 
     def setting(self, key: str) -> str | None:
-        """Return one value as the user's own git would see it here: from repository, then user, then system
-        configuration.
-        """
+        """Return one value as the user's git sees it here: of the repository, else the user's, else the system's."""
         users = {"GIT_CONFIG_GLOBAL": None, "GIT_CONFIG_NOSYSTEM": None, "GIT_CONFIG_COUNT": "0"}
         code, out, _ = self._call(("-c", "safe.directory=*", "config", "--get", key), b"", 30.0, users)
         return os.fsdecode(out).strip() if code == 0 else None

@@ -31,9 +31,7 @@ class OutboxError(OrchestratorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """An imported file: `size` in bytes, `sha256` in hex, `new` if the task did not have it with this
-    content before.
-    """
+    """An imported file: `size` in bytes, `sha256` in hex, `new` if the task did not have this content before."""
 
     name: str
     size: int

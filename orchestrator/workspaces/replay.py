@@ -22,8 +22,7 @@ class Replayed:
 
 
 def replay(git: Git, base: str, head: str, onto: str) -> Replayed:
-    """Return what becomes of the commits after `base` up to `head` on top of `onto`, oldest first; empty ones are left
-    out.
+    """Return what becomes of the commits after `base` up to `head` on top of `onto`, oldest first, without empty ones.
 
     Authors, dates and messages stay, signatures do not. Needs git 2.38 or newer. Raises GitError.
     """

@@ -131,7 +131,7 @@ class Workspace:
         return PreparedWorkspace(worktree=worktree, branch=name, base_commit=base_commit)
 
     def rebuild(self, task_id: str, repo: Path, branch: str, commit: str) -> None:
-        """Make the task's worktree anew on its branch at `commit`. Nobody may be working there.
+        """Restore the task's worktree on its branch at `commit`. Nobody may be working there.
 
         Raises WorkspaceError if something in it is uncommitted, and GitError.
         """
@@ -286,9 +286,7 @@ class Workspace:
         put_tag(repo, tag, commit)
 
     def restore(self, task_id: str, repo: Path, branch: str, commit: str) -> DeliveredBranch:
-        """Deliver any commit that was seen, under a branch name that a person may have chosen. Raises as `deliver`
-        does.
-        """
+        """Deliver any commit that was seen, under a branch name that a person may have chosen. Raises as `deliver`."""
         clone = self.clone_of(task_id)
         if not clone.has(commit):
             raise WorkspaceError(f"{escape_text(commit)} is not a commit that was seen in the worktree of {task_id}")
@@ -310,9 +308,7 @@ class Workspace:
             yield [self.worktree(task_id), self._data / "checkouts" / _plain(task_id)]
 
     def _clone_with(self, base_commit: str, task_id: str, repo: Path) -> Clone:
-        """Return the task's clone with the commit to begin from, fetched from the user's repository if
-        it is missing.
-        """
+        """Return the task's clone with the commit to begin from, fetched from the user's repository if need be."""
         link = self._link(task_id)
         if link.is_symlink() and self.clone_of(task_id).ref(f"refs/orchestrator/{task_id}/base") == base_commit:
             return self.clone_of(task_id)

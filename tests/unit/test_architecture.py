@@ -96,3 +96,10 @@ def test_only_the_settings_read_the_environment(name: str) -> None:
 def test_the_top_of_the_repository_contains_exactly_the_expected_entries() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert {line.split("/")[0] for line in listed.splitlines()} == TOP_LEVEL
+
+
+def test_the_map_of_the_code_names_every_room() -> None:
+    code = ROOT / "orchestrator"
+    text = ast.get_docstring(TREES["orchestrator"]) or ""
+    rooms = [folder for folder in (*code.iterdir(), *(code / "core").iterdir()) if any(folder.glob("*.py"))]
+    assert [str(one.relative_to(code)) for one in rooms if f"{one.name}/ " not in text] == []

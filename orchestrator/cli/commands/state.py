@@ -83,9 +83,7 @@ def init(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
 @state.command(epilog="Example: [bold]orchestrator state scan work/STABLE-1234[/bold]")
 def scan(context: typer.Context, workspace: Workspace) -> int:
-    """Search the ticket.json of a workspace for secrets, mask them, and record the result. Exit code 1 if it must not
-    be passed on.
-    """
+    """Search a workspace's ticket.json for secrets, mask them and record the result; exit code 1 if it must stay."""
     folder = workspace.expanduser().resolve()
     if is_task(folder):
         raise UsageError("the ticket of a task was searched when it was submitted")

@@ -51,9 +51,7 @@ class Step:
 
 
 def installation(places: Places, record: Record, *, lingers: bool) -> list[Step]:
-    """Return what installs a service, or brings it up to date; `lingers` says whether the user's services outlive a
-    login already.
-    """
+    """Return what installs or updates a service; `lingers` says whether the user's services outlive a login already."""
     files = [_file_step(path, content, record) for path, content in files_of(places).items()]
     links = [_link_step(path, target, record) for path, target in links_of(places).items()]
     is_changed = any(step.changes for step in files)

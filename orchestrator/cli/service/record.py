@@ -19,7 +19,7 @@ LONGEST = 4096
 class Record:
     """The digests of the files that were written, the targets of links, and whether lingering was switched on.
 
-    A file has two digests from before it is written anew until after that.
+    While a file is rewritten it has two digests.
     """
 
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -92,9 +92,7 @@ def continue_stage(pipeline: Pipeline, task: Task, at: datetime) -> Task:
 
 
 def begin_agent(pipeline: Pipeline, task: Task) -> Task:
-    """Return the task with a new attempt owed. It resumes the session of an earlier attempt of the same role, if there
-    is one.
-    """
+    """Return the task with a new attempt owed, which resumes the session of an earlier one of the same role, if any."""
     old, stage = task.agent, pipeline.stage(task.stage)
     role, attempt = stage.role or "", old.attempt + 1
     task = _keep_session(pipeline, task, role)
@@ -124,9 +122,7 @@ def begin_agent(pipeline: Pipeline, task: Task) -> Task:
 
 
 def _keep_session(pipeline: Pipeline, task: Task, role: str) -> Task:
-    """Return the task with the session of its present agent kept, if a stage with another role's agent comes between
-    and a later one continues it.
-    """
+    """Return the task with its agent's session kept, if another role's stage comes before the one that continues it."""
     old, session = task.agent, task.agent.session
     wanted = {stage.role for stage in pipeline.stages.values() if stage.resume_session}
     if old.role is None or old.role == role or old.role not in wanted or session.id is None or not session.is_known:
@@ -138,9 +134,7 @@ def _keep_session(pipeline: Pipeline, task: Task, role: str) -> Task:
 
 
 def _next_session(task: Task, role: str, attempt: int, kept: KeptSession | None) -> Session:
-    """Return the session of a new attempt: that of the last attempt of the same role if the CLI knows it, or the one
-    that was kept, else a new one.
-    """
+    """Return a new attempt's session: the last one of its role if the CLI knows it, or the one kept, else a new one."""
     old = task.agent
     if kept is not None:
         return Session(id=kept.id, origin=SessionOrigin.CONTINUED)
@@ -295,9 +289,7 @@ def _record_giving_up(task: Task, why: str, at: datetime) -> Task:
 
 
 def fail_attempt(pipeline: Pipeline, task: Task, reason: str, kind: str, at: datetime) -> Task:
-    """Return the task with its agent's failure on record, and another attempt owed after a growing delay while retries
-    last.
-    """
+    """Return the task with its agent's failure on record; while retries last, another attempt is owed after a delay."""
     tried = use_retry(task, "agent_retries")
     task = record_failed_turn(task, at, kind, reason, "retry" if tried else "user_intervention")
     if tried is None:

@@ -1,15 +1,14 @@
-"""The state machine: `decide(pipeline, task, event, allowance)` returns the task after the event, and what to do about
-it.
+"""The state machine: `decide(pipeline, task, event, allowance)` returns the task after an event, and its commands.
 
 Everything that changes a task goes through here, one event at a time. An event is a fact with the time when it
 happened; this module never reads a clock, a file or a process.
 
 Each event has one handler, which returns the task afterwards. Events of an agent's turn are handled in turns.py,
 requests of people in requests.py, state operations in state_operations.py, publishing in publishing.py, children in
-work/following.py, the rest here.
-lifecycle.py moves a task along its pipeline, pausing.py pauses and resumes it. Handlers issue no commands.
-obligations.py derives from a state what should be under way, and `decide` returns what became owed by this decision.
-After `DaemonStarted` it returns everything that is owed; recovery needs nothing else.
+work/following.py, the rest here. lifecycle.py moves a task along its pipeline, pausing.py pauses and resumes it.
+
+Handlers issue no commands. obligations.py derives from a state what should be under way, and `decide` returns what
+became owed by this decision. After `DaemonStarted` it returns everything that is owed; recovery needs nothing else.
 
 A late event (of an earlier attempt, turn, visit or run) returns the same task object, and nothing is committed. A
 request that the state does not allow raises InvalidTransition. Every other event is accepted in any state, because
@@ -311,9 +310,7 @@ def _with_run_state(task: Task, folder: str, process: ProcessState) -> Task:
 
 
 def _on_frozen(task: Task, event: run_events.RunFrozen) -> Task:
-    """Return the task with its run frozen. Frozen time is not working time, and a frozen run is stopped after a while
-    to free memory.
-    """
+    """Return the task with its run frozen: no working time, and after a while the run is stopped to free memory."""
     after = _with_run_state(task, event.folder, ProcessState.FROZEN)
     if after is task or after.run is None or not after.run.is_of_agent:
         return after
@@ -323,9 +320,7 @@ def _on_frozen(task: Task, event: run_events.RunFrozen) -> Task:
 
 
 def _on_thawed(task: Task, event: run_events.RunThawed) -> Task:
-    """Return the task with its run going on. Frozen time does not count against the turn, but a command may have timed
-    out.
-    """
+    """Return the task with its run going on. Its turn has its whole time again; a command may have timed out."""
     after = _with_run_state(task, event.folder, ProcessState.RUNNING)
     if after is task or after.run is None or not after.run.is_of_agent:
         return after

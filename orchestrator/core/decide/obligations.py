@@ -95,7 +95,7 @@ def _children(pipeline: Pipeline, task: Task) -> tuple[do.Command, ...]:
 
 
 def _live_children(task: Task) -> tuple[do.Command, ...]:
-    """Return that the children which are tasks be followed, and those cancelled that shall not go on.
+    """Return that the children which are tasks are followed, and that those which must stop are cancelled.
 
     When the task has ended, that includes planned ones, which may have been submitted meanwhile.
     """

@@ -56,9 +56,7 @@ def hold_for_account(task: Task, by: PauseReason) -> Task:
 
 
 def unpause(task: Task) -> Task:
-    """Return the task without the reason to pause: it waits for its first open request, for the merge, for its
-    children, or for a slot.
-    """
+    """Return the task without this pause: it waits for a request, for the merge, for its children, or for a slot."""
     if task.status is TaskStatus.PENDING:
         return replace(task, agent=replace(task.agent, status=AgentStatus.IDLE, blocked_by=None))
     request = next(iter(task.pending_requests), None)

@@ -32,8 +32,7 @@ def steps_of(headings: Sequence[str], digests: Sequence[str] = (), before: Seque
 
 
 def _with_all_below(headings: Sequence[str], digests: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each step's heading, and a digest of everything up to the next heading of its level; empty if there is
-    none.
+    """Return each step's heading, with a digest of all up to the next heading of its level; empty without steps.
 
     Deeper headings belong to the step, and so do lines of code that only look like headings.
     """

@@ -29,7 +29,7 @@ def turn_text(pipeline: Pipeline, task: Task) -> str:
 
 
 def _wanted_files(task: Task, stage: Stage) -> list[str]:
-    """Return which files the agent shall leave, and where."""
+    """Return which files the agent has to leave, and where."""
     if stage.work.has_steps:
         return []
     left = [name for name in stage.artifacts if name != stage.answer]

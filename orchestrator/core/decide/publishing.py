@@ -105,9 +105,7 @@ def _on_delivered(pipeline: Pipeline, task: Task, event: events.BranchDelivered)
 
 
 def _on_replayed(pipeline: Pipeline, task: Task, event: publish_events.BranchReplayed) -> Task:
-    """Return the task with its work on top of the parent's branch, to be judged there once more; or sent back to
-    resolve the conflicts.
-    """
+    """Return the task with its work on the parent's branch, to be judged again, or sent back to resolve conflicts."""
     if task.next_action is not NextAction.DELIVERY:
         return task
     if event.commit is None:

@@ -107,8 +107,7 @@ def _cancel(task: Task) -> Task:
 
 
 def _retry(pipeline: Pipeline, task: Task, event: events.RetryRequested) -> Task:
-    """Return the blocked task at the beginning of its stage, with every budget reset; open requests of its agent stay
-    open.
+    """Return the blocked task at the beginning of its stage, with every budget reset; its agent's requests stay open.
 
     A run that still exists is stopped, so nothing goes on in it. Reviews of the blocked visit are withdrawn. A failed
     task does not go on; the daemon makes a new one of it.

@@ -118,8 +118,7 @@ def require_new(task: Task, failure: Failure) -> None:
 
 
 def update_plan(stage: Stage, task: Task, evidence: Evidence) -> Task:
-    """Return the task with the steps of the plan that a stage works through; completed steps stay if their text is the
-    same.
+    """Return the task with the steps of the plan of a stage; completed ones whose text is the same stay completed.
 
     All other steps are replaced by those of the present plan.
     """

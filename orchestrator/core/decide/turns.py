@@ -356,9 +356,7 @@ def _count_wait(task: Task, by: PauseReason) -> Task:
 
 
 def _on_agent_error(task: Task, trouble: AgentError, at: datetime) -> Task:
-    """Return the task after an error that its agent reported. A fatal one fails it, whatever recovery the agent asks
-    for.
-    """
+    """Return the task after an error that its agent reported; a fatal one fails it, whatever the agent proposes."""
     if trouble.fatal or trouble.recovery is Recovery.CHECKPOINT_AND_FAIL:
         return outcomes.fail(task, f"{task.stage}: the agent reports: {trouble.message}", at)
     match trouble.recovery:
@@ -367,7 +365,7 @@ def _on_agent_error(task: Task, trouble: AgentError, at: datetime) -> Task:
                 return task
             return replace(pausing.pause(task, PauseReason.SERVICE), retry_at=at + SHORT_WAIT)
         case Recovery.NOTIFY_USER:
-            text = f"The agent reports: {trouble.message}\n{trouble.details}\nWhat shall it do?".strip()
+            text = f"The agent reports: {trouble.message}\n{trouble.details}\nWhat should it do?".strip()
             return _add_request(task, RequestDraft(subject=Subject.QUESTION, text=text[:10_000]), None, at)
         case _:
             assert_never(trouble.recovery)

@@ -216,7 +216,7 @@ class PauseRequested(BaseEvent):
 class ResumeRequested(BaseEvent):
     """The reason for the pause no longer holds.
 
-    `at_once` is a person's word that the task shall run before its start time and while its run windows are closed.
+    `at_once` is a person's word that the task may run before its start time and while its run windows are closed.
     """
 
     blocked_by: PauseReason = PauseReason.USER

@@ -32,9 +32,7 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """A submission as its family sees it: `files` came with it, `keys` are those of the tickets of all tasks of its
-    repository.
-    """
+    """A submission as its family sees it: `files` came with it, `keys` are those of all tickets of its repository."""
 
     text: str
     title: str

@@ -300,8 +300,7 @@ def _reserved(snapshot: SchedulerSnapshot, starting: int = 0) -> Spending:
 
 
 def turns_to_interrupt(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, int, str]]:
-    """Yield the running turns that have used up a budget that they share: the task's id, the turn's number and the
-    reason.
+    """Yield running turns that used up a budget they share: the task's id, the turn's number, and the reason.
 
     The cap on the number of turns is left out, because interrupting a turn would not lower it.
     """

@@ -27,9 +27,7 @@ class SharedBudget:
     members: tuple[Task, ...]
 
     def used_up(self, task: Task, turn_usd: float = 0.0, starting: int = 0) -> str | None:
-        """Return why a member may begin no turn; the running turns of the others count with `turn_usd` at least, as
-        `starting` ones do.
-        """
+        """Return why a member may begin no turn; others' running and `starting` turns count as `turn_usd` at least."""
         if over := self._over(self.spent + self._unbilled, self.caps):
             return over
         to_come = Spending(usd=turn_usd * starting, turns=starting)

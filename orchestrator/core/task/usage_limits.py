@@ -142,9 +142,7 @@ class Allowance:
     shared: tuple[tuple[Caps, Spending], ...] = ()
 
     def forbids_turn(self, spent_today: Spending, spent: Spending) -> PauseReason | None:
-        """Return what a task that spent this much today, and in all, waits for before its next turn; None if it may
-        begin.
-        """
+        """Return what a task that spent so much today and in all waits for before its next turn; None: for nothing."""
         if self.refusal is not None:
             return self.refusal[0]
         bounds = ((self.day, self.spent_by_others + spent_today), *((caps, one + spent) for caps, one in self.shared))

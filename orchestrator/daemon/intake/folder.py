@@ -70,9 +70,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What stands in the folder, without hidden and unfinished files: the oldest files, how many files there are in
-    all, and folders.
-    """
+    """What stands in the folder but hidden and unfinished files: the oldest files, how many there are, and folders."""
 
     oldest: list[FoundFile]
     count: int

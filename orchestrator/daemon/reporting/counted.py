@@ -1,6 +1,4 @@
-"""What metrics are counted from: decisions as they are made, how long each took to reach the disk, and how late the
-event loop runs.
-"""
+"""What metrics count: decisions, how long each took to reach the disk, and how late the event loop runs."""
 
 import asyncio
 from collections import Counter, deque

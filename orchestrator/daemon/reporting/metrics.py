@@ -139,7 +139,7 @@ def _of_limits(limits: LimitsReport, redact: Callable[[str], str]) -> Iterator[M
     used = {name: one.utilization for name, one in windows.items() if one.utilization is not None}
     yield _gauge("orchestrator_limit_window_used_ratio", "How much of a usage window is used.", "window", used)
     resets = {name: one.resets_at.timestamp() for name, one in windows.items() if one.resets_at is not None}
-    yield _gauge("orchestrator_limit_window_reset_time_seconds", "When a usage window begins anew.", "window", resets)
+    yield _gauge("orchestrator_limit_window_reset_time_seconds", "When a usage window resets.", "window", resets)
     yield _one("orchestrator_limits_active", "Usage windows that are used up.", len(limits.active))
     yield _one("orchestrator_day_cost_dollars", "What was spent today (UTC).", limits.spent_today.usd)
     cap = limits.snapshot.capacity.day.usd

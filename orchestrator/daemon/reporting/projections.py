@@ -162,7 +162,7 @@ class ProjectionWriter:
             log.exception("records_not_composed", task=task.id)  # what only shows a task must not stop its work
 
     def _update_facts(self, shown: _Shown, task: Task, changed: Mapping[str, Task]) -> None:
-        """Compute anew what the files say of the children that were decided about, or were never looked at.
+        """Compute again what the files say of the children that were decided about, or were never looked at.
 
         Of a child whose facts cannot be computed they say nothing; the next decision tries again.
         """

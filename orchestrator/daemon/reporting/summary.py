@@ -25,9 +25,7 @@ _PIPE = "\\|"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """How large a change is, in words; whether it changes the file that declares its checks; and what it changes of all
-    that judges it.
-    """
+    """How large a change is, in words; whether it changes the file of its checks, and what else judges it."""
 
     size: str
     checks_differ: bool = False

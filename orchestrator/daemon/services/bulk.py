@@ -1,6 +1,4 @@
-"""What people ask of many tasks at once: of all of them to pause, resume, and stop before a restart; of some by name
-whatever can be asked of one.
-"""
+"""What people ask of many tasks: pause, resume or drain all, or of some by name whatever can be asked of one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -29,12 +27,16 @@ AT_A_TIME = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What is asked of each task, and by whom; `priority` and `caps`, by their names, belong to `change`."""
+    """What is asked of each task, and by whom.
+
+    `priority` and `caps`, by their names, belong to `change`, `force` to `delete`.
+    """
 
     verb: Verb
     by: str
     priority: Priority | None = None
     caps: Mapping[str, Any] | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,7 @@ _DO: Mapping[Verb, Callable[[BatchService, str, Ask], Awaitable[Task | None]]] =
     Verb.ARCHIVE: lambda batch, name, ask: batch.tasks.archive(name, ask.by),
     Verb.CANCEL: lambda batch, name, ask: batch.tasks.cancel(name, ask.by),
     Verb.CHANGE: lambda batch, name, ask: batch.tasks.change(name, ask.priority, ask.caps, ask.by),
-    Verb.DELETE: lambda batch, name, ask: batch.tasks.delete(name, ask.by),
+    Verb.DELETE: lambda batch, name, ask: batch.tasks.delete(name, ask.by, force=ask.force),
     Verb.EXECUTE: lambda batch, name, ask: batch.tasks.execute(name, ask.by),
     Verb.PAUSE: lambda batch, name, ask: batch.tasks.pause(name, ask.by),
     Verb.RESUME: lambda batch, name, ask: batch.tasks.resume(name, ask.by),

@@ -61,8 +61,7 @@ class EventService:
     async def follow(
         self, reader: EventReader, encode: Callable[[StreamItem], bytes], *, wait: bool
     ) -> AsyncIterator[bytes]:
-        """Yield some events at a time as they come, encoded; nothing as a heartbeat. Without `wait` end after those on
-        disk.
+        """Yield some events at a time, encoded, and nothing as a heartbeat; without `wait` only those that are on disk.
 
         A reader may take long over what is yielded, and there may be many: meanwhile only that is held.
         """

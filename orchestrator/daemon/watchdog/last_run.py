@@ -34,7 +34,7 @@ class Ending(StrEnum):
 
     WATCHDOG = "the service manager's watchdog, or somebody else, aborted it (SIGABRT)"
     CRASHED = "the interpreter crashed"
-    REBOOTED = "the machine was started anew"
+    REBOOTED = "the machine was rebooted"
     KILLED = "it was killed, or an error ended it"
 
 

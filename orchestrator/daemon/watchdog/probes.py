@@ -57,7 +57,7 @@ class Question:
         self._asked_at: float | None = None
 
     def waited(self, now: float) -> float:
-        """Return for how many seconds the question is open; asks anew if it is not."""
+        """Return for how many seconds the question is open; asks again if it is not."""
         asked_at = self._asked_at
         if asked_at is not None:
             return now - asked_at

@@ -27,9 +27,7 @@ class ServiceManager:
     watchdog_seconds: float | None = None
 
     def notify(self, *states: str) -> None:
-        """Send states in one message. A service manager that cannot be reached is only logged: what follows from that
-        is its own decision.
-        """
+        """Send states in one message. A manager that cannot be reached is only logged: what follows is its decision."""
         if not self.address:
             return
         name = "\0" + self.address[1:] if self.address.startswith("@") else self.address  # @ marks an abstract socket

@@ -7,7 +7,7 @@ Theory of operation
   * A thread that holds the interpreter, as a long regular expression does, keeps this thread from running too. For that
     faulthandler has a thread of its own, below the interpreter: it writes every stack to the log's stream when it was
     not put off in time.
-  * A process that was stopped, or a machine that slept, has asked nobody meanwhile: then every part gets its time anew.
+  * A process that was stopped, or a machine that slept, has asked nobody meanwhile: each part gets its time again.
 """
 
 import faulthandler

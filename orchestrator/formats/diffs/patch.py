@@ -14,9 +14,7 @@ MISSING: Final = object()
 
 
 def difference(old: dict[str, Json], new: dict[str, Json], path: str = "") -> list[Operation]:
-    """Return the operations that turn one object into another; identical objects (`is`) are not
-    compared any further.
-    """
+    """Return the operations that turn one object into another; identical parts (`is`) are not compared further."""
     operations: list[Operation] = [{"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in old if key not in new]
     for key, after in new.items():
         before = old.get(key, MISSING)

@@ -20,7 +20,7 @@ class NotDelivered(Exception):
 
 
 class Channel(Protocol):
-    """A way to tell people. Two that are equal send in the same way, so that one need not be started anew.
+    """A way to tell people. Two that are equal send in the same way, so that one need not be restarted.
 
     Secrets are read for each notice, so that one that is added or replaced is used at once.
     """

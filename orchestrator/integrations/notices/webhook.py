@@ -81,7 +81,7 @@ def signature(secret: str, key: str, sent_at: int, body: bytes) -> str:
         encoded = secret.removeprefix(SECRET_PREFIX)
         raw = base64.b64decode(encoded, validate=True) if encoded != secret else secret.encode()
     except binascii.Error:
-        raise NotDelivered("the secret begins with whsec_ but is not Base64 after that; copy it anew") from None
+        raise NotDelivered("the secret begins with whsec_ but is not Base64 after that; copy it again") from None
     digest = hmac.digest(raw, f"{key}.{sent_at}.".encode() + body, "sha256")
     return f"v1,{base64.b64encode(digest).decode()}"
 

@@ -69,7 +69,7 @@ class Gateway:
     env: Mapping[str, str] = field(repr=False)
 
     def order(self, patience: Patience, mark: str) -> JsonObject:
-        """Return what the program shall talk to. Raises GatewayMissing."""
+        """Return what the program talks to. Raises GatewayMissing."""
         try:
             server = registered(self.name, self.config, self.env)
         except OrchestratorError as error:

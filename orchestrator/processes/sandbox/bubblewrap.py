@@ -86,9 +86,7 @@ def find_program(path: str | None) -> str | None:
 
 
 def probe(program: str, *inside: str) -> str:
-    """Start a command in a sandbox, after the words of another one `inside`; return why that does not work on this
-    machine, empty if it does.
-    """
+    """Start a command in a sandbox, after the words of another `inside`; return why that fails, empty if it works."""
     words = (*wrap(program, (), Path("/dev/null"), Path("/"), is_root=os.geteuid() == 0), *inside)
     try:
         done = subprocess.run(

@@ -1,6 +1,6 @@
 """The tools behind the SDK's streamable HTTP: one JSON answer to each POST, and no state between them.
 
-No session means that nothing is kept for a client that never says goodbye, and that none must begin anew because the
+No session means that nothing is kept for a client that never says goodbye, and that none must start over because the
 daemon was restarted. A browser cannot get here: a request with an Origin is refused, and so is one whose Host is no
 name of this machine. Who may come otherwise, the app's own admission has decided before.
 """

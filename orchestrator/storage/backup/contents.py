@@ -11,7 +11,7 @@ MADE_HERE = "backups"
 LEFT_OUT = frozenset({
     "lock", "alive", "doorbell", "orchestrator.sock", "orchestrator.d",  # of the running daemon
     "watchdog.run", "watchdog.stacks",  # how its last run ended
-    "checkouts", "login",  # made anew; the second is a copy of the CLI's login
+    "checkouts", "login",  # made again; the second is a copy of the CLI's login
     "trash",  # removed, and emptied bit by bit
     VAULT_KEY,  # it would open the sealed values that are in the same archive
     MADE_HERE,

@@ -1,5 +1,4 @@
-"""What retention did, one line each with its evidence: `<data>/removals.jsonl`, and the log before it with the suffix
-`.1`.
+"""What retention did, a line each with its evidence: `<data>/removals.jsonl`, and the one before it with `.1`.
 
 A line has what was done with which files of which task, how large and how old they were, by which rule, and who asked.
 """

@@ -87,9 +87,7 @@ def requests_are_answered_once(before: Task, after: Task) -> Iterator[str]:
 
 
 def turns_respect_limits_and_budgets(task: Task, snapshot: SchedulerSnapshot, command: SendTurn) -> Iterator[str]:
-    """No turn starts under a usage limit, beyond a cap of its task or of a parent, or after the day's budget is used
-    up.
-    """
+    """No turn starts under a usage limit, beyond a cap of its task or of a parent, or beyond the day's budget."""
     start = f"turn {command.attempt}/{command.turn} starts"
     limit = active_limit_before(task, snapshot)
     if limit is not None:
@@ -109,9 +107,7 @@ def turns_respect_limits_and_budgets(task: Task, snapshot: SchedulerSnapshot, co
 
 
 def shared_budget_is_kept(snapshot: SchedulerSnapshot, largest_turn: Callable[[str], float]) -> Iterator[str]:
-    """A parent and its children spend no more than its cap and one turn; `largest_turn` returns what the most expensive
-    turn below a parent cost.
-    """
+    """A family spends at most its cap and one turn; `largest_turn` returns the cost of the dearest below a parent."""
     for budget in snapshot.shared_budgets:
         most = largest_turn(budget.parent)
         if budget.caps.usd is not None and budget.spent.usd > budget.caps.usd + most + PENNY:

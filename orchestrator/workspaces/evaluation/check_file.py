@@ -62,9 +62,7 @@ def check_problem(name: str, command: str) -> str:
 
 
 def add_probe(check: Check, preflight: str, *, required: bool) -> tuple[Check, ...]:
-    """Return the check, preceded by the probe that tells whether it can run here; if that is `required`, it fails if
-    not.
-    """
+    """Return the check after the probe that tells whether it can run here; a `required` one fails if it cannot."""
     if not preflight:
         return (check,)
     name = f"{check.name}_probe"

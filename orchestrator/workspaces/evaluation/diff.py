@@ -1,6 +1,4 @@
-"""What a branch adds and removes, line by line, from a unified diff without context; and which file a report refers
-to.
-"""
+"""What a branch changes, line by line, from a diff without context; and which file a report refers to."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

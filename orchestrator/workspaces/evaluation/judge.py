@@ -78,9 +78,7 @@ class CheckRun:
 
 
 def environment(base_env: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of an environment that a check gets: the variables that locate tools and caches,
-    never a token.
-    """
+    """Return what of an environment a check gets: the variables that locate tools and caches, never a token."""
     kept = {name: value for name, value in base_env.items() if name in _PASSED_ON or name.startswith("LC_")}
     return kept | {"CI": "true", "GIT_TERMINAL_PROMPT": "0"}
 
@@ -201,9 +199,7 @@ class Judge:
 
 
 def first_failing_line(folder: Path) -> str:
-    """Return the first line of a run's output that reports a failure, at most 200 characters of it;
-    else its last line.
-    """
+    """Return the first line of output that reports a failure, else the last line, at most 200 characters of it."""
     names = (path for path in folder.glob("stdout*.jsonl") if path.is_file() and not path.is_symlink())
     last, looked = "", 0
     for path in sorted(names, key=lambda path: (path.stem == "stdout", len(path.name), path.name)):

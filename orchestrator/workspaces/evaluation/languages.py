@@ -68,9 +68,7 @@ class KnownCheck:
     alone: bool
 
     def fits(self, tree: Tree, path: str | None) -> bool:
-        """Return whether the commit needs this check and this machine has its tools; `path` is where programs are
-        searched.
-        """
+        """Return whether the commit needs this check and `path`, where programs are searched, has its tools."""
         if not any(sign.is_in(tree) for sign in self.signs) or not all(sign.is_in(tree) for sign in self.also):
             return False
         return self.stay or self._is_there(path)
@@ -81,9 +79,7 @@ class KnownCheck:
 
 
 def detect_checks(tree: Tree, timeout: float, path: str | None = None) -> tuple[Check, ...]:
-    """Return the checks that a commit needs; with several languages, later ones carry the language's name, as in
-    `lint_go`.
-    """
+    """Return the checks that a commit needs; those of a second language carry its name, as in `lint_go`."""
     listed: list[Check] = []
     known = [one for one in known_checks() if one.fits(tree, path)]
     for name, group in groupby(sorted(known, key=lambda one: _ORDER.index(one.name)), key=lambda one: one.name):

@@ -102,7 +102,7 @@ def _ended(child: Child, event: ChildEnded) -> Child:
 
 
 def _after_failure(children: tuple[Child, ...], failed: str, then: OnChildFailure) -> tuple[Child, ...]:
-    """Return the children after one failed; those that shall not be done are stopped, or skipped if none began."""
+    """Return the children after one failed; those that must not be done are stopped, or skipped if none began."""
     match then:
         case OnChildFailure.STOP:
             doomed: Collection[str] = {child.plan.key for child in children}
@@ -125,7 +125,7 @@ def _dependants(children: Sequence[Child], key: str) -> set[str]:
 
 
 def stopped(child: Child, reason: str) -> Child:
-    """Return the child as one that shall not go on, for the reason given; an ended one stays as it is."""
+    """Return the child as one that must stop, for the reason given; an ended one stays as it is."""
     if child.status is ChildStatus.PLANNED:
         return replace(child, status=ChildStatus.SKIPPED, reason=reason)
     if child.status is ChildStatus.SUBMITTED:

@@ -1,4 +1,4 @@
-"""What a batch begins with: the issues, from a file or from the text, and what shall be done with each."""
+"""What a batch begins with: the issues, from a file or from the text, and what is to be done with each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -60,7 +60,7 @@ def begin(submitted: Submitted, files: Files) -> Begun:
     if options.skip_plan:
         for issue in issues:
             if issue.solution is None:
-                raise InvalidField(issue.id, "it has no solution, and this batch shall not plan any; give it one")
+                raise InvalidField(issue.id, "it has no solution, and this batch does not plan any; give it one")
     kept = {issue.id for issue in issues}
     left = [replace(one, depends_on=tuple(name for name in one.depends_on if name in kept)) for one in issues]
     lines = to_lines(left)

@@ -14,9 +14,7 @@ MODIFIES = "modify_app"
 
 
 def begin(submitted: Submitted, files: Files) -> Begun:
-    """Ask people for their approvals, unless the submission says otherwise. Raises ValueError if there is nothing that
-    the pipeline could work on.
-    """
+    """Ask people for approvals unless the submission says otherwise. Raises ValueError if there is no work."""
     if submitted.pipeline == MODIFIES:
         require_sources(files)
     return Begun(autonomy=Autonomy.INTERACTIVE)

@@ -234,9 +234,7 @@ def _verdict(value: Json) -> CheckResult | None:
 
 
 def _budgets(task: Task, document: JsonObject) -> dict[str, Budget]:
-    """Return the two budgets of the format, counted as the original system counts them: by cycles, or by failures that
-    led back.
-    """
+    """Return the format's two budgets, counted as the original system does: by cycles, or by failures that led back."""
     config = cast(JsonObject, document.get("config") or {})
     limits = {name: config.get(key) for name, key in LIMITS.items()}
     states = cast(dict[str, JsonObject], document["states"])

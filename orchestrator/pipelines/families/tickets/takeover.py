@@ -16,7 +16,7 @@ def continued(new: Task, old: Task, pipeline: Pipeline, evidence: Evidence, comm
     """Return the new task at the beginning of the stage that the workspace `old` is in.
 
     `evidence` are the files of the workspace, `commits` those that its branch has. A step is completed only by such a
-    commit. A workspace that was blocked gets its tries anew, as by a retry.
+    commit. A workspace that was blocked gets its tries back, as by a retry.
     """
     stages = {
         name: replace(old.stages.get(name, StageRecord()), facts=stage_facts(pipeline, stage))

@@ -404,7 +404,7 @@ def test_an_agent_that_asks_for_a_retry_is_paused_for_a_minute() -> None:
 
 def test_an_agent_that_wants_a_user_notified_asks_what_to_do() -> None:
     play = Playbook(interactive()) >> trouble(Recovery.NOTIFY_USER) << FROZEN[0] << FROZEN[1] << FROZEN[2]
-    assert play.task.requests[0].draft.text == "The agent reports: no network\ndns\nWhat shall it do?"
+    assert play.task.requests[0].draft.text == "The agent reports: no network\ndns\nWhat should it do?"
 
 
 # Malformed blocks

@@ -105,7 +105,7 @@ def test_finished_issues_are_not_done_again() -> None:
     [
         (lines({**ONE, "status": "completed"}), {}, "nothing is left to do: all 1 issues are completed"),
         (lines(BOUND), {"skip_execute": True}, "all 1 issues are planned"),
-        (lines(BOUND, TWO), {"skip_plan": True}, "B: it has no solution, and this batch shall not plan any"),
+        (lines(BOUND, TWO), {"skip_plan": True}, "B: it has no solution, and this batch does not plan any"),
         (lines(BOUND), {"skip_plan": True, "skip_execute": True}, "neither plans nor executes has nothing to do"),
         (lines(ONE), {"skip_sleep": True}, "skip_sleep: there is no such option"),
         ("[WITHHELD: private_key]", {}, "it is no JSON"),
