@@ -202,6 +202,8 @@ def _lines(error: OrchestratorError) -> list[str]:
 
 def _why_not(error: OSError) -> str:
     """Say what the system refused, and of what belongs to another user who may do it."""
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return "the current folder does not exist any more; go to another one with cd"
     said = f"{error.filename or 'the output'}: {error.strerror or error}"
     is_hidden = isinstance(error, PermissionError) and isinstance(error.filename, str)
     owner = owned_by_another(Path(error.filename)) if is_hidden else None

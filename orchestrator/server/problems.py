@@ -1,5 +1,6 @@
 """Refusals as problem documents (RFC 9457), and which error becomes which problem."""
 
+import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -194,7 +195,9 @@ def _methods(request: Request, error: HTTPException) -> tuple[str, ...]:
 
 
 def _unwritable(request: Request, refused: OSError) -> HttpProblem:
-    detail = f"{refused.strerror or refused}: {refused.filename or 'no file is named'}; fix that, then try again"
+    detail = f"{refused.filename or 'the data folder'}: {refused.strerror or refused}; fix that, then try again"
+    if refused.errno in {errno.ENOSPC, errno.EDQUOT}:
+        detail = f"{detail}: `orchestrator disk` shows what takes space, `orchestrator prune` removes what may go"
     if request.method == "GET":
         return HttpProblem(500, "unreadable", "A file of the task cannot be read", detail)
     return HttpProblem(507, "not-committed", "The request could not be written to disk", detail)

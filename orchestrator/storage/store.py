@@ -110,8 +110,9 @@ class FolderStore:
             self._lock = lock_folder(data_dir)
             self._adopt()
         except OSError as error:
+            reason = error.strerror or error
             raise StoreError(
-                f"{data_dir} cannot hold the data: {error}; make it writable for this user, or give another --data-dir"
+                f"{data_dir} cannot hold the data: {reason}; make it writable for this user, or give another --data-dir"
             ) from error
 
     def _adopt(self) -> None:

@@ -153,9 +153,10 @@ class ScheduleService:
                 created_by=by,
                 handled=self.clock(),
             )
+            await self._save(schedule)
             log.info("schedule_added", schedule=schedule.id, line=schedule.line, zone=schedule.zone, by=by)
             self._changed.set()
-            return await self._save(schedule)
+            return schedule
 
     async def change(self, name: str, wanted: NewSchedule, by: str) -> TaskSchedule:
         """Change what a schedule submits and when; it keeps its name, its tasks and its record.
@@ -195,8 +196,9 @@ class ScheduleService:
     async def pause(self, name: str, by: str) -> TaskSchedule:
         """Submit no more tasks of a schedule until it is resumed. Raises NoSuchSchedule."""
         async with self._one_at_a_time:
+            schedule = await self._save(replace(await self.find(name), paused_by=by))
             log.info("schedule_paused", schedule=name, by=by)
-            return await self._save(replace(await self.find(name), paused_by=by))
+            return schedule
 
     async def resume(self, name: str, by: str) -> TaskSchedule:
         """Submit tasks of a schedule again; the times in between count as handled. Raises NoSuchSchedule."""

@@ -3,10 +3,16 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seconds = Positive
+
+
+def _named(path: object) -> object:
+    if path == "":
+        raise ValueError("is empty; name a path, or leave the setting out")
+    return path
 
 
 def _whole_path(path: Path) -> Path:
@@ -16,7 +22,7 @@ def _whole_path(path: Path) -> Path:
         raise ValueError(str(error)) from error
 
 
-WholePath = Annotated[Path, AfterValidator(_whole_path)]
+WholePath = Annotated[Path, BeforeValidator(_named), AfterValidator(_whole_path)]
 
 
 class SettingsSection(BaseModel):
