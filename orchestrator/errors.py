@@ -1,6 +1,6 @@
 """Everything that can be refused, as one tree: a message says what, where, and how to fix it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class OrchestratorError(Exception):
@@ -19,6 +19,19 @@ class InvalidTransition(OrchestratorError):
 
 class NotPossibleNow(OrchestratorError):
     """Something is not possible as things are, and was not done; the message says what would change that."""
+
+
+class WorkWouldBeLost(OrchestratorError):
+    """A task has work that exists nowhere else, so it is not deleted; the message names the work."""
+
+    def __init__(self, lost: Mapping[str, str]) -> None:
+        named = "; ".join(f"{task}: {why}" for task, why in lost.items())
+        tasks = " ".join(lost)
+        super().__init__(
+            f"work would be lost that exists nowhere else ({named}). Keep it: merge or fetch its commits, or run"
+            f" `orchestrator archive {tasks}`, which keeps uncommitted files too. Or delete it all the same: --force,"
+            " in the API force=true"
+        )
 
 
 class NoSuchTask(OrchestratorError):

@@ -8,14 +8,13 @@ counted: what was lost, what happened twice, what still runs. The last column sh
 """
 
 import argparse
-import json
 import random
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +22,8 @@ from pathlib import Path
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.client import DaemonUnreachable, RequestRefused
 from tests.acceptance.harness import ENDED, DaemonHarness, line_count
+from tests.chaos_family import CHILDREN, STEPS_OF_CHILD, TURNS_OF_FAMILY, family_harness
 from tests.chaos_restores import run_restores
-from tests.documents import ROOT
 from tests.fakes.repositories import git
 
 STAGES_TURNS = 6
@@ -34,9 +33,6 @@ LONGEST_START, LONGEST_LIFE = 1.2, 0.5
 """Seconds: a daemon is killed during its start, or during its life after its first answer."""
 EARLY, PAUSED = 0.25, 0.15
 """The probability of a kill before the first answer, and of a pause before the kill."""
-CHILDREN, PLACES = "ABCDEF", 3
-TURNS_OF_FAMILY = 1 + 3 * len(CHILDREN)
-"""One divides the work; each child takes one to plan and one for each of two steps."""
 THINKING = {"*": {"think_ms": 80}}
 
 
@@ -81,27 +77,10 @@ def nights(
     while kills > 0:
         number += 1
         folder = root / str(number)
-        with _family(folder) if children else DaemonHarness(folder, scenario=THINKING) as harness:
+        with family_harness(folder) if children else DaemonHarness(folder, scenario=THINKING) as harness:
             toll = storm(harness, dice, min(each, kills), "parts" if children else None)
         kills -= toll.kills
         yield folder, toll
-
-
-def _family(folder: Path) -> DaemonHarness:
-    """Return a daemon whose tasks divide their work among children, each of which commits twice."""
-    plan = {"children": [{"key": key, "title": f"Part {key}", "text": key, "after": []} for key in CHILDREN]}
-    steps = "## Step 1: Begin\n## Step 2: End\n"
-    think: Mapping[str, object] = {"think_ms": 80, "no_work": True}
-    scenario = {
-        "DIVISION": [{"write": {"file": "$ORCHESTRATOR_OUTBOX/children.json", "text": json.dumps(plan)}, **think}],
-        "PART_PLAN": [{"write": {"file": "$ORCHESTRATOR_OUTBOX/plan.md", "text": steps}, **think}],
-        "BUILD": [
-            {"run": f"echo {word} >> $ORCHESTRATOR_TASK.txt", "commit": f"{word} it", **think}
-            for word in ("Begin", "End")
-        ],
-    }
-    folders = {"pipelines": [str(ROOT / "tests/data/pipelines_with_children")]}
-    return DaemonHarness(folder, scenario=scenario, max_agents=PLACES, folders=folders)
 
 
 def storm(harness: DaemonHarness, dice: random.Random, kills: int, pipeline: str | None = None) -> Toll:
@@ -175,7 +154,7 @@ def _count_family(harness: DaemonHarness, parent: str, toll: Toll) -> None:
     subjects, branch = harness.subjects(parent), harness.state(parent)["branch"]
     files = {name: git(harness.repo, "show", f"{branch}:{name}.txt").split() for name in wanted - {parent}}
     toll.commits_twice = max(0, len(subjects) - len(CHILDREN)) + len(made - wanted)
-    toll.commits_lost = sum(lines != ["Begin", "End"] for lines in files.values()) + len(wanted - made)
+    toll.commits_lost = sum(lines != [*STEPS_OF_CHILD] for lines in files.values()) + len(wanted - made)
     for name in wanted & made:
         seqs = [line["seq"] for line in harness.journal(name)]
         toll.gaps_in_journal += int(seqs != list(range(1, len(seqs) + 1)))
@@ -188,11 +167,11 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--each", type=int, default=25, help="kills per pipeline at most")
-    parser.add_argument("--children", action="store_true", help="kill daemons whose tasks have children side by side")
+    parser.add_argument("--children", action="store_true", help="of tasks that have children side by side")
     parser.add_argument("--restores", type=int, default=0, help="back up and restore so often instead of killing")
     given = parser.parse_args()
     if given.restores:
-        return run_restores(given.restores, given.seed)
+        return run_restores(given.restores, given.seed, children=given.children)
     whole, count, root = Toll(), 0, Path(tempfile.mkdtemp(prefix="chaos-"))
     dice = random.Random(given.seed)
     for folder, toll in nights(root, dice, given.kills, given.each, children=given.children):

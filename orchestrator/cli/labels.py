@@ -4,8 +4,10 @@
 """
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from enum import Enum
 
+from orchestrator.core.schedule.waits import WaitReason
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.settings.environment import environment
@@ -63,6 +65,30 @@ WAITS_FOR: Mapping[Language, Mapping[PauseReason | None, str]] = {
 }
 """What a paused task waits for."""
 
+WAITS: Mapping[Language, Mapping[WaitReason, str]] = {
+    Language.ENGLISH: {
+        WaitReason.SLOT: "{tasks} for a slot",
+        WaitReason.START: "{tasks} for the start time",
+        WaitReason.WINDOW: "{tasks} for a run window",
+        WaitReason.TASK: "{tasks} for other tasks",
+        WaitReason.LIMIT: "{tasks} for a usage limit",
+        WaitReason.BUDGET: "{tasks} for a budget",
+        WaitReason.SERVICE: "{tasks} for the service",
+    },
+    Language.KOREAN: {
+        WaitReason.SLOT: "슬롯 대기 {tasks}개",
+        WaitReason.START: "시작 시각 대기 {tasks}개",
+        WaitReason.WINDOW: "실행 시간대 대기 {tasks}개",
+        WaitReason.TASK: "다른 작업 대기 {tasks}개",
+        WaitReason.LIMIT: "사용 한도 대기 {tasks}개",
+        WaitReason.BUDGET: "예산 대기 {tasks}개",
+        WaitReason.SERVICE: "서비스 대기 {tasks}개",
+    },
+}
+"""How many tasks wait for the same."""
+SINCE: Mapping[Language, str] = {Language.ENGLISH: " (from {when} on)", Language.KOREAN: " ({when}부터)"}
+TOMORROW: Mapping[Language, str] = {Language.ENGLISH: "tomorrow", Language.KOREAN: "내일"}
+
 
 def language() -> Language:
     """Return the language of the user's locale."""
@@ -80,3 +106,14 @@ def status_label(status: TaskStatus) -> str:
 def pause_label(blocked_by: PauseReason | None) -> str:
     """Return what a paused task waits for."""
     return WAITS_FOR[language()][blocked_by]
+
+
+def wait_label(reason: WaitReason, tasks: int, until: datetime | None, now: datetime) -> str:
+    """Return how many tasks wait for the same, and from when on the first of them may go on, by the local clock."""
+    words = language()
+    label = WAITS[words][reason].format(tasks=tasks)
+    if until is None:
+        return label
+    at, today = until.astimezone(), now.astimezone().date()
+    day = {today: "", today + timedelta(days=1): f"{TOMORROW[words]} "}.get(at.date(), f"{at:%Y-%m-%d} ")
+    return label + SINCE[words].format(when=f"{day}{at:%H:%M}")

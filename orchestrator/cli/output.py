@@ -12,10 +12,11 @@ from pydantic import BaseModel
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.labels import pause_label, status_label
+from orchestrator.cli.labels import pause_label, status_label, wait_label
 from orchestrator.cli.terminal import complain, console, line, note, plain
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import TaskStatus
+from orchestrator.server.schemas.limits import WaitView
 from orchestrator.server.schemas.tasks import CapsView, SpentView, TaskView
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "status_text",
     "table",
     "to_minute",
+    "waits_text",
 ]
 
 COLOURS = {
@@ -146,6 +148,12 @@ def budget_text(caps: CapsView, spent: SpentView) -> str:
         f"{spent.hours:.1f} of {caps.hours:g} hours" if caps.hours is not None else "",
     )
     return ", ".join(part for part in parts if part)
+
+
+def waits_text(waits: Iterable[WaitView]) -> str:
+    """Return what tasks wait for that comes by itself, "" if none does."""
+    now = datetime.now(UTC)
+    return ", ".join(wait_label(one.reason, one.tasks, one.until, now) for one in waits)
 
 
 def ago(at: datetime) -> str:

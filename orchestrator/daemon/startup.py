@@ -89,7 +89,7 @@ async def catch_up_ended(store: FolderStore, derived: Sequence[DerivedFiles], ta
     """Write what the files of ended tasks lack, one at a time, so that the event loop stays free for others."""
     for task_id in task_ids:
         try:
-            _catch_up(derived, store.load(task_id).task)
+            _catch_up(derived, (await asyncio.to_thread(store.load, task_id)).task)
         except (StoreError, DefinitionError, OSError) as error:
             log.warning("task_not_summed_up", error=str(error))
         await asyncio.sleep(0)

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from itertools import islice
 
 from orchestrator.formats.table import DefinitionError, Table, nearest
@@ -33,6 +34,8 @@ TOO_LARGE = "payload_too_large"
 MOST_SECRETS = 10_000
 TOO_MANY = "too_many_secrets"
 """Used in a finding instead of a rule's id if a text has more matches than this, of rules that mask or block."""
+LONGEST_KEPT, MOST_KEPT = 500, 4096
+"""Characters of a text whose masked form is kept, and how many are."""
 _MOST_WARNINGS = 1000
 """Matches of one rule that only warns; what is found later adds nothing."""
 _MOST_MEASURED = 4096
@@ -139,13 +142,20 @@ class Redactor:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
         self._stern = tuple(rule for rule in self._rules if rule.action is not Action.WARN)
+        self._masked_lately = lru_cache(MOST_KEPT)(self._mask)
 
     def scan(self, text: str) -> Scan:
         """Return a text with its secrets masked, and everything that was found."""
         return _scan(text, self._rules)
 
     def masked(self, text: str) -> str:
-        """Return a text that may leave: secrets masked, and a blocked text replaced by the reason."""
+        """Return a text that may leave: secrets masked, and a blocked text replaced by the reason.
+
+        Short texts, such as titles in lists, are asked for again and again, so the newest of them are kept.
+        """
+        return self._mask(text) if len(text) > LONGEST_KEPT else self._masked_lately(text)
+
+    def _mask(self, text: str) -> str:
         scan = _scan(text, self._stern)
         return f"[WITHHELD: {', '.join(scan.blocked)}]" if scan.blocked else scan.text
 

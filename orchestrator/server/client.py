@@ -15,7 +15,8 @@ from orchestrator.daemon.access.verbs import MOST_NAMES, Verb
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.pipelines.operation_parser import show_failure, show_step, show_transition
-from orchestrator.server.connection import READ_TIMEOUT, WRITE_TIMEOUT, Connection, DaemonUnreachable
+from orchestrator.server.connection import READ_TIMEOUT, WRITE_TIMEOUT, Connection
+from orchestrator.server.errors import DaemonUnreachable, RequestRefused
 from orchestrator.server.schemas.base import View, to_view
 from orchestrator.server.schemas.checkpoints import (
     CheckpointList,
@@ -62,19 +63,6 @@ ReceivedEvent = tuple[int, EventView | GapView | None]
 """The number to continue after, and what was received; None at the beginning of a stream."""
 
 Params = Mapping[str, str | int | bool | Sequence[str]]
-
-
-class RequestRefused(OrchestratorError):
-    """The daemon refused a request; `problem` says why."""
-
-    def __init__(self, problem: ProblemView) -> None:
-        self.problem = problem
-        super().__init__(problem.detail)
-
-    @property
-    def kind(self) -> str:
-        """The last part of the problem's type, such as `no-such-task`."""
-        return self.problem.type.rpartition(":")[2]
 
 
 class Client:
@@ -203,18 +191,23 @@ class Client:
         """Do something with a task: pause, resume, start, cancel, retry, submit, review or archive it."""
         return _view(TaskView, self._sent("POST", f"{_path(name)}/{action}"))
 
-    def batch(self, verb: Verb, names: Sequence[str], caps: CapsBody | None = None) -> BatchView:
-        """Do the same with several tasks, however many; each is answered for itself. `caps` are for `change`."""
+    def batch(
+        self, verb: Verb, names: Sequence[str], caps: CapsBody | None = None, *, force: bool = False
+    ) -> BatchView:
+        """Do the same with several tasks, however many; each is answered for itself.
+
+        `caps` are for `change`, `force` is for `delete`.
+        """
         parts = [names[at : at + MOST_NAMES] for at in range(0, len(names), MOST_NAMES)]
-        bodies = [BatchBody(verb=verb, tasks=tuple(part), caps=caps) for part in parts]
+        bodies = [BatchBody(verb=verb, tasks=tuple(part), caps=caps, force=force) for part in parts]
         views = [_view(BatchView, self._posted("/api/tasks/batch", body)) for body in bodies]
         results = tuple(one for view in views for one in view.results)
         refused = sum(view.refused for view in views)
         return BatchView(results=results, done=len(results) - refused, refused=refused)
 
-    def delete(self, name: str) -> None:
-        """Delete an ended task with all its files."""
-        self._sent("DELETE", _path(name))
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """Delete an ended task with all its files, with `force` also work that exists nowhere else."""
+        self._sent("DELETE", f"{_path(name)}?force=true" if force else _path(name))
 
     def request_all(self, action: str) -> ManyView:
         """Do something with all tasks: pause, resume or drain."""

@@ -18,7 +18,7 @@ from orchestrator.daemon.history.aside import TooManyPages
 from orchestrator.daemon.notifications import service as notifications
 from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
 from orchestrator.daemon.services import errors
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, WorkWouldBeLost
 from orchestrator.formats.codec import JsonObject
 from orchestrator.server.access.headers import HEADERS
 from orchestrator.server.rendering import request_view
@@ -95,6 +95,7 @@ KINDS: Sequence[tuple[type[OrchestratorError], int, str, str]] = (
     (errors.StoreError, 500, "unreadable", "A file of the task cannot be read"),
     (errors.AmbiguousName, 409, "ambiguous", "Several tasks fit"),
     (errors.InvalidTransition, 409, "not-allowed", "The task's state does not allow this"),
+    (WorkWouldBeLost, 409, "work-would-be-lost", "Work of the task exists nowhere else"),
     (errors.AlreadyAnswered, 409, "answered-before", "It was answered before"),
     (OrchestratorError, 422, "refused", "The request was refused"),
 )

@@ -15,6 +15,7 @@ from orchestrator.server.schemas.oversight.reports import (
     ReportView,
     ShareView,
     StatisticsView,
+    StopView,
     TallyView,
     WaitingView,
 )
@@ -36,6 +37,7 @@ def report_view(report: NightReport, redact: Redact) -> ReportView:
         shares={kind: tuple(_share(one, redact) for one in shares) for kind, shares in report.shares.items()},
         limits_met=tuple(_incident(one, redact) for one in report.limits_met),
         incidents=tuple(_incident(one, redact) for one in report.incidents),
+        stops=tuple(compose_view(StopView, redact, one) for one in report.stops),
         machine=compose_view(MachineView, redact, report.machine, limits=tuple(limits)),
     )
 

@@ -17,8 +17,8 @@ from orchestrator.core.schedule.line_shape import MACROS
 _RANGES = {"minute": "0 to 59", "hour": "0 to 23", "day": "1 to 31", "month": "1 to 12"}
 """What the fields may be that are read by APScheduler."""
 _NAMES = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_LONGEST_SHIFT = timedelta(hours=3)
-"""More than clocks are changed anywhere."""
+_NEAR = timedelta(hours=6)
+"""How close to a time a change of clocks is looked for; more than they are changed by anywhere."""
 _LONGEST_LINE = 200
 _PART = re.compile(r"(\*|[a-z]{3}|[0-7])(?:-([a-z]{3}|[0-7]))?(?:/([1-9]))?", re.ASCII)
 _MOMENT = timedelta(microseconds=1)
@@ -41,16 +41,16 @@ class Recurrence:
         if direct is None:
             return None
         moment = direct.replace(tzinfo=self.zone).astimezone(UTC)
-        if not (self._changes_near(at) or self._changes_near(moment)):
-            return moment
-        return self._next_near_change(at, shown - _LONGEST_SHIFT)
+        shift = max(self._shift_near(at), self._shift_near(moment))
+        return self._next_near_change(at, shown - shift, shift) if shift else moment
 
-    def _changes_near(self, at: datetime) -> bool:
-        """Return whether clocks are changed within some hours."""
-        near = (at - 2 * _LONGEST_SHIFT, at, at + 2 * _LONGEST_SHIFT)
-        return len({one.astimezone(self.zone).utcoffset() for one in near}) > 1
+    def _shift_near(self, at: datetime) -> timedelta:
+        """Return by how much clocks are changed within some hours."""
+        near = (at - _NEAR, at, at + _NEAR)
+        offsets = [one.astimezone(self.zone).utcoffset() or timedelta() for one in near]
+        return max(offsets) - min(offsets)
 
-    def _next_near_change(self, at: datetime, shown: datetime) -> datetime | None:
+    def _next_near_change(self, at: datetime, shown: datetime, shift: timedelta) -> datetime | None:
         """Return the next time where clocks go forward or back, so that the order of times may differ from theirs."""
         found: datetime | None = None
         latest: datetime | None = None
@@ -58,7 +58,7 @@ class Recurrence:
             moment = clock.replace(tzinfo=self.zone).astimezone(UTC)
             if moment > at:
                 found = moment if found is None else min(found, moment)
-                latest = latest or clock + _LONGEST_SHIFT
+                latest = latest or clock + shift
             shown = clock + timedelta(minutes=1)
         return found
 

@@ -4,8 +4,8 @@ Everything that changes a task arrives as a message in the inbox: from adapters 
 from people through the API. The loop takes one message at a time. The core decides, the store commits, and only then
 are commands executed and the sender answered. Nothing here knows how a command is executed.
 
-Commands and answers start to run only when the loop waits again. So a burst of events costs one journal line each and
-one state.json in all, and that file is replaced before any sender sees its answer.
+Commands and answers start to run only when the loop waits again. So a short burst of events costs one journal line each
+and one state.json in all, and that file is replaced before any sender sees its answer.
 
 inbox.py says what happens when a decision cannot be committed because the disk is full.
 """
@@ -69,6 +69,9 @@ from orchestrator.supervisor.unreadable import UnreadableTasks
 
 log = structlog.get_logger()
 
+MOST_AT_ONCE = 5
+"""Decisions, each of which waits for the disk, after which a burst of messages lets the rest of the daemon go on."""
+
 
 class Supervisor:
     """All live tasks, and the loop that changes them. `ended` is the status of every task that is not live."""
@@ -99,9 +102,9 @@ class Supervisor:
         """Process messages one at a time, forever.
 
         The sender of a request continues as soon as the loop awaits. So after an answer the loop does not await before
-        every state.json is written.
+        every state.json is written. In a long burst that is done after every few decisions, and others get their turn.
         """
-        has_answered = False
+        has_answered, begun_at = False, self.decisions
         self.families.forget_heard()
         for task in self.families.orphans():
             not_needed = CancelRequested(at=self._clock(), by=task.parent or "", reason="its parent does not need it")
@@ -114,11 +117,15 @@ class Supervisor:
                 if self.commands > commands and not has_answered:
                     await asyncio.sleep(0)  # lets the commands of the decision start before anything else is done
                 await self._inbox.retry_until_committed(self._schedule)
-            if self._inbox.is_empty:
+            is_long = self.decisions - begun_at >= MOST_AT_ONCE
+            if self._inbox.is_empty or is_long:
                 self._record_foreign(self._store.settle())
                 self._store_account()
                 has_answered = False
             self._inbox.done()
+            if is_long:
+                begun_at = self.decisions
+                await asyncio.sleep(0)
 
     def listen(self, listener: Callable[[Task, Event], None]) -> None:
         """Call `listener` after every committed decision, with the task as it is then."""

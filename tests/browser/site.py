@@ -21,9 +21,9 @@ class Site:
     harness: DaemonHarness
     origin: str
 
-    def link(self) -> str:
+    def link(self, scope: str = "admin") -> str:
         """A link that logs one browser in."""
-        return str(self.harness.request("POST", "/api/links", {})["url"])
+        return str(self.harness.request("POST", "/api/links", {"scope": scope})["url"])
 
 
 @dataclass(frozen=True)

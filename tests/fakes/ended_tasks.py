@@ -7,7 +7,7 @@ ended.close()
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from unittest.mock import patch
 from orchestrator.core.decide import machine
 from orchestrator.core.events.events import TaskSubmitted
 from orchestrator.core.task.checkpoint import CheckpointContext, Reason, SavedWork, checkpoint_of
+from orchestrator.core.task.children import Child, ChildPlan, ChildStatus
 from orchestrator.core.task.task import NextAction, Source, Task, TaskStatus, Timing
 from orchestrator.core.task.ticket import SensitiveCheck, Ticket
 from orchestrator.formats.files import make_private
@@ -51,9 +52,11 @@ class EndedTasks:
         delivered: bool = True,
         transcript: int = 20_000,
         parent: str | None = None,
+        children: Sequence[str] = (),
     ) -> str:
         """Make a task that ended so many days ago, with one commit on its branch."""
         task = self._task(task_id, days, status, parent)
+        task = replace(task, children=tuple(map(_completed, children)))
         made = self.workspace.prepare(task_id, self.repo, self.base, f"feature/{task_id}")
         head = commit(made.worktree, {f"{task_id}.txt": task_id}, f"Work on {task_id}")
         self.workspace.facts(task_id, self.base, self.base)
@@ -141,3 +144,7 @@ class EndedTasks:
                 os.utime(f"{top}/{name}", (at, at), follow_symlinks=False)
         if folder.exists():
             os.utime(folder, (at, at))
+
+
+def _completed(child: str) -> Child:
+    return Child(plan=ChildPlan(key=child, title=child), task=child, status=ChildStatus.COMPLETED)

@@ -4,9 +4,15 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from orchestrator import clock
+from orchestrator.core.events.events import Event, PauseRequested
 from orchestrator.core.schedule.recurring import RunResult
+from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.task import Task
 from orchestrator.daemon.schedules.records import ScheduledRun, ScheduledWork, ScheduleStore, TaskSchedule
+from orchestrator.daemon.task_factory import Submission
 from tests.fakes.in_process_daemon import create_daemon, serving
+from tests.fakes.repositories import repository
 from tests.fakes.waiting import until
 from tests.integration.test_inbox import Site, taking
 from tests.loop_work import counting_loop_work
@@ -60,3 +66,25 @@ async def test_schedules_with_many_runs_are_listed_with_the_newest_and_not_in_th
         whole = (await client.get("/api/schedules/s000")).raise_for_status().json()
         assert len(whole["runs"]) == 100
         assert whole["runs"][:5] == listed[0]["runs"]
+
+
+async def test_a_burst_of_events_lets_others_go_on_in_between(tmp_path: Path) -> None:
+    desk = create_daemon(tmp_path / "data")
+    repo = tmp_path / "repo"
+    repository(repo, {"README.md": "# x\n"})
+    decided, turns_of_others = 0, set[int]()
+
+    def count(_task: Task, _event: Event) -> None:
+        nonlocal decided
+        decided += 1
+
+    async with serving(desk):
+        tasks = [await desk.accept(Submission(text=f"Do {number}\n", repo=repo), "ada") for number in range(20)]
+        await desk.inbox.settled()
+        desk.supervisor.listen(count)
+        for task in tasks:
+            desk.inbox.post(task.id, PauseRequested(at=clock.now(), blocked_by=PauseReason.USER, by="ada"))
+        while decided < len(tasks):
+            turns_of_others.add(decided)
+            await asyncio.sleep(0)
+    assert len(turns_of_others) >= 4

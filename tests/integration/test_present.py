@@ -57,6 +57,22 @@ async def test_what_happens_next_by_itself_is_listed_soonest_first(
     daemon.supervisor.tasks[running] = task
 
 
+async def test_tasks_that_wait_are_counted_on_the_first_page_by_what_they_wait_for(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    running, later = (
+        await submitted(client, daemon, "now"),
+        await submitted(client, daemon, "later", at="2999-01-01T10:00:00Z"),
+    )
+    await submitted(client, daemon, "after that", after=[later])
+    assert daemon.supervisor.tasks[running].holds_slot
+    page = " ".join((await client.get("/now/work")).text.split())
+    assert '<span data-wait="start">1 for the start time, <time datetime="2999-01-01T10:00:00' in page
+    assert '<span data-wait="task">1 for other tasks</span>' in page
+    korean = (await client.get("/now/work", headers={"accept-language": "ko"})).text
+    assert "1 시작 시각" in " ".join(korean.split())
+
+
 async def test_everything_is_paused_and_resumed_from_the_first_page(
     client: httpx.AsyncClient, daemon: InProcessDaemon
 ) -> None:

@@ -8,4 +8,5 @@ settings       the channels, rules, windows and schedules of the year
 night_watch    the simulation with everything of the daemon that tells people
 laws           what must hold of notices and reports
 reasons        whether `why` told the truth
+stops          whether the morning reports name every stop with its reason
 """

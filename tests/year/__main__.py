@@ -145,6 +145,7 @@ def lines(found: Result) -> Iterator[str]:
     yield from (f"  {channel} {status}: {count}" for (channel, status), count in sorted(statuses.items()))
     yield f"why asked {watch.reasons.asked} times of tasks that stood still:"
     yield from (f"  {how}: {count}" for how, count in sorted(watch.reasons.kept.items()))
+    yield f"{watch.stops.checked} stops compared with the morning reports"
     yield f"{len(watch.dispatched)} dispatched commands"
     yield f"laws broken: {len(found.broken)}"
     yield from (f"  {text}" for text in found.broken[:30])

@@ -13,13 +13,13 @@ from orchestrator.core.notices.delivery import DeliveryStatus
 from orchestrator.core.notices.rules import Rules, held_until
 from orchestrator.formats.codec import stamp
 from orchestrator.integrations.notices.entries import Delivery, Entry
-from tests.year.night_watch import NightWatch
+from tests.year.night_watch import SWEEP, NightWatch
 from tests.year.receivers import Receipt, Receivers
 from tests.year.settings import BERLIN, NOTIFY
 
 LONG_DEAD = timedelta(hours=2)
 """After so long somebody must have been told of a dead channel, if any other channel worked all that time."""
-MOST_LATE = timedelta(minutes=5)
+MOST_LATE = timedelta(seconds=SWEEP + 10)
 _QUIET = {"chat": (time(22), time(7)), "mail": (time(22), time(7)), "hook": (time(1, 30), time(2, 30))}
 _LET_THROUGH = {"login_missing", "limit_reached", "test", "morning_report"}
 
@@ -81,6 +81,7 @@ def broken(
     yield from _nothing_in_quiet_hours(receivers)
     yield from _each_report_once(watch, report_days)
     yield from looked.silent[:20]
+    yield from watch.stops.wrong([entry for key, entry in sorted(watch.entries.items()) if key.startswith("report:")])
     yield from (f"why: {text}" for text in watch.reasons.broken)
     yield from (f"a fault in the daemon: {text}" for text in watch.faults)
     yield from (f"{one.invariant}: {one.task} {one.text}" for one in watch._monitor.violations)  # noqa: SLF001

@@ -37,9 +37,10 @@ from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, 
 from orchestrator.supervisor.supervisor import Supervisor
 from tests.year.reasons import Reasons
 from tests.year.settings import SECRET
+from tests.year.stops import Stops
 from tests.year.virtual_loop import Process, VirtualLoop
 
-SWEEP, SWEEP_OF_COURIER = 60.0, 180.0
+SWEEP = 240.0
 """Seconds between two looks at the clock; the daemon looks more often, which would take longer here."""
 
 
@@ -110,7 +111,7 @@ class Notices:
             channels=lambda: channels,
             redact=str,
             pause=lambda: settings.notify.retry_pause,
-            patience=CourierPatience(sweep=SWEEP_OF_COURIER),
+            patience=CourierPatience(sweep=SWEEP),
         )
 
     def start(self) -> None:
@@ -147,6 +148,7 @@ class NightWatch(Simulation):
     ) -> None:
         super().__init__(config, plan)
         self.entries: dict[str, Entry] = {}
+        self.stops = Stops()
         self.dispatched: list[tuple[datetime, str, str]] = []
         self.told: Counter[str] = Counter()
         self.downtimes: list[tuple[datetime, datetime | None]] = [(plan.start, None)]
@@ -195,6 +197,8 @@ class NightWatch(Simulation):
         self.notices = Notices(world, self._daemon.supervisor, self._daemon.inbox, self._daemon.store)
         self.notices.start()
         self.reasons.on_start(self._daemon.supervisor)
+        for task in self._disk.tasks.values():  # a crash may have come between a commit and its listeners
+            self.stops.note(task, task.updated_at)
 
     def _crash_daemon(self) -> None:
         if self._daemon is not None and self.notices is not None:
@@ -214,6 +218,7 @@ class NightWatch(Simulation):
     def _on_decision(self, task: Task, event: events.Event) -> None:
         super()._on_decision(task, event)
         self.reasons.on_decision(task, event)
+        self.stops.note(task, event.at)
         if isinstance(event, events.PersonTold):
             self.told[f"{task.id}:{event.key}"] += 1
 

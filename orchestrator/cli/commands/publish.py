@@ -146,32 +146,36 @@ def delete(  # noqa: PLR0913, PLR0917 - one parameter for each option
     all_ended: AllEnded = False,
     older_than: OlderThan = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete work too that exists nowhere else.")] = False,
     json: Json = False,
 ) -> int:
     """Delete drafts or ended tasks with all their files; commits stay where they were delivered.
 
-    Of all ended tasks, or those before a time, the ones stay whose work exists nowhere else.
+    A task stays whose work exists nowhere else: commits in no branch of your repository, files that are not committed.
+    With --force it goes all the same, if it is named.
     """
     with context_of(context).client() as client:
         if task and not (all_ended or older_than):
-            return _delete_named(client, task, yes=yes, json=json)
+            return _delete_named(client, task, yes=yes, force=force, json=json)
         require_selection(task, all_ended=all_ended, older_than=older_than)
+        if force:
+            raise UsageError("--force deletes work that exists nowhere else, so it needs the names of the tasks")
         before = stamp(older_than or now())
         prune_wanted(client, {"before": before, "kinds": ["tasks"], "tasks": []}, ask=not yes, json=json)
         return 0
 
 
-def _delete_named(client: Client, names: Sequence[str], *, yes: bool, json: bool) -> int:
+def _delete_named(client: Client, names: Sequence[str], *, yes: bool, force: bool, json: bool) -> int:
     if len(names) > 1:
         if not yes:
             _confirm(tasks_of(client, names))
-        return print_outcomes(client.batch(Verb.DELETE, names), json=json)
+        return print_outcomes(client.batch(Verb.DELETE, names, force=force), json=json)
     found = client.task(names[0])
     if "delete" not in found.allowed:
         raise InvalidTransition("delete", found.status, found.stage, found.allowed)
     if not yes:
         _confirm([found])
-    client.delete(found.id)
+    client.delete(found.id, force=force)
     if json:
         print_json(Deleted(deleted=found.id))
     else:

@@ -21,6 +21,7 @@ from orchestrator.cli.output import (
     print_json,
     status_text,
     table,
+    waits_text,
 )
 from orchestrator.core.schedule.run_windows import span_to
 from orchestrator.formats.person import person_name
@@ -73,6 +74,7 @@ def _facts(found: StatusView) -> list[tuple[str, Text | str | None]]:
         ("daemon", up),
         ("slots", f"{found.places_taken} of {found.places} taken"),
         ("tasks", counts or "none"),
+        ("waiting", waits_text(found.waits)),
         ("free space", f"{size(found.free_bytes)} (floor {size(found.free_space_floor)})"),
         ("doctor", _doctor(found.doctor) if found.doctor else None),
         ("data", found.data_dir),

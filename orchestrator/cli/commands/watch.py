@@ -27,9 +27,22 @@ from rich.text import Text
 
 from orchestrator.cli.commands.streams import render_event
 from orchestrator.cli.context import CliContext, UsageError, context_of
-from orchestrator.cli.output import ago, console, duration, facts, line, local, note, plain, status_text, table
+from orchestrator.cli.output import (
+    ago,
+    console,
+    duration,
+    facts,
+    line,
+    local,
+    note,
+    plain,
+    status_text,
+    table,
+    waits_text,
+)
 from orchestrator.cli.request_output import render_request
 from orchestrator.cli.screen.keys import HELP, Selection, Shown, key_names, press, still_there
+from orchestrator.core.schedule.waits import WaitReason
 from orchestrator.daemon.access.verbs import Verb
 from orchestrator.server.client import Client, DaemonUnreachable, RequestRefused
 from orchestrator.server.schemas.events import EventView, GapView, GlanceView, OverviewView, StreamFilter
@@ -213,6 +226,8 @@ def _head(found: OverviewView, away: str) -> Iterator[Text]:
     times = f"  up {ago(found.started_at)}  {datetime.now(UTC).astimezone():%H:%M:%S}"
     yield Text("orchestrator ", "bold") + health + Text(slots + times)
     yield Text(", ".join(f"{count} {status}" for status, count in found.counts.items()) or "no tasks", "dim")
+    if any(one.reason is not WaitReason.SLOT for one in found.waits):
+        yield Text(f"waiting: {waits_text(found.waits)}", "dim")
     if found.pressure:
         yield Text("paused: ", "bold yellow") + line(found.pressure)
     if found.trouble:

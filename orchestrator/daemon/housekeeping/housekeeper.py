@@ -6,10 +6,7 @@ from shutil import disk_usage
 
 import structlog
 
-from orchestrator.core.retention.plan import Action
-from orchestrator.core.retention.policy import Kind
-from orchestrator.daemon.housekeeping.pruner import BY_POLICY
-from orchestrator.daemon.housekeeping.service import NEAR, DiskService, Pruned, PruneQuery
+from orchestrator.daemon.housekeeping.service import NEAR, DiskService, PruneQuery
 from orchestrator.errors import OrchestratorError
 
 log = structlog.get_logger()
@@ -20,10 +17,8 @@ LOOK_EVERY = 10.0
 """Seconds between two looks at the trash and the free space."""
 NEAR_EVERY = 600.0
 """Seconds between two such runs."""
-MOST_AT_ONCE, MOST_NEAR = 1_000, 100
-"""How many items are removed before the trash is emptied and what is due is planned again; while space is scarce."""
-
-Removed = tuple[Action, tuple[Kind, str, str]]
+EMPTY_EVERY, EMPTY_EVERY_NEAR = 1_000, 100
+"""How many items are removed before the trash is emptied; the same while space is scarce."""
 
 
 class Housekeeper:
@@ -67,22 +62,19 @@ class Housekeeper:
             return
         if near and now >= self._near_due:
             self._near_due = now + NEAR_EVERY
-            await self._follow(PruneQuery(compress_now=True), MOST_NEAR)
+            await self._follow(PruneQuery(compress_now=True), EMPTY_EVERY_NEAR)
         elif now >= self._due:
             self._due = now + settings.retention.every
-            await self._follow(PruneQuery(), MOST_AT_ONCE)
+            await self._follow(PruneQuery(), EMPTY_EVERY)
 
-    async def _follow(self, query: PruneQuery, most: int) -> None:
-        """Do everything that the policy says, until nothing more is due or all that was done is due again."""
-        began, done, freed = time.monotonic(), set[Removed](), 0
-        while True:
-            found: Pruned = await self._disk.prune(query, BY_POLICY, most)
-            before = len(done)
-            done |= {(one.action, one.item.key) for one in found.done}
-            freed += found.freed
-            await self._disk.empty_trash()
-            if not found.more or len(done) == before:
+    async def _follow(self, query: PruneQuery, empty_every: int) -> None:
+        """Do everything that the policy says; if that is changed meanwhile, what it says then."""
+        began, items, freed, kept = time.monotonic(), 0, 0, 0
+        while self._disk.settings().retention.automatic:
+            found = await self._disk.follow(query, empty_every)
+            items, freed, kept = items + len(found.done), freed + found.freed, len(found.kept)
+            if not found.more:
                 break
-        if done:
+        if items:
             took = round(time.monotonic() - began, 1)
-            log.info("retention_followed", items=len(done), freed_bytes=freed, kept=len(found.kept), seconds=took)
+            log.info("retention_followed", items=items, freed_bytes=freed, kept=kept, seconds=took)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from shutil import disk_usage
@@ -13,10 +13,11 @@ from orchestrator.core.task.task import Task
 from orchestrator.daemon.housekeeping.background import Background
 from orchestrator.daemon.housekeeping.inventory import Inventory, Scanner, TaskFacts
 from orchestrator.daemon.housekeeping.protection import Protection
-from orchestrator.daemon.housekeeping.pruner import Outcome, Pruner
+from orchestrator.daemon.housekeeping.pruner import BY_POLICY, Outcome, Pruner
 from orchestrator.daemon.housekeeping.removing import Remover
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex
 from orchestrator.daemon.services.tasks import TaskService
+from orchestrator.daemon.sources.in_use import SourcesInUse
 from orchestrator.formats.codec import JsonObject, time_of
 from orchestrator.formats.fields import text_of
 from orchestrator.settings.settings import Settings
@@ -143,6 +144,10 @@ class DiskService:
     tasks: TaskService
     store: FolderStore
     workspace: Workspace
+    protection: Protection
+    sources: SourcesInUse
+    repositories: Callable[[], Awaitable[Mapping[str, str]]]
+    """What names a repository beside tasks, such as a schedule, by the repository's path."""
     clock: Callable[[], datetime]
     trash: Trash = field(init=False)
     background: Background = field(default_factory=Background)
@@ -156,8 +161,14 @@ class DiskService:
         self._pruner = Pruner(
             tasks=self.tasks,
             background=self.background,
-            protection=Protection(store=self.store, workspace=self.workspace),
-            remover=Remover(store=self.store, workspace=self.workspace, trash=self.trash, clock=self.clock),
+            protection=self.protection,
+            remover=Remover(
+                store=self.store,
+                workspace=self.workspace,
+                trash=self.trash,
+                sources=self.sources,
+                clock=self.clock,
+            ),
             forget=self._scanner.forget,
         )
 
@@ -189,19 +200,36 @@ class DiskService:
             tally.add(removal, await self._pruner.reason(removal))
         return tally.pruned(more=bool(pending))
 
-    async def prune(self, query: PruneQuery, by: str, most: int = MOST_REMOVALS) -> Pruned:
-        """Remove what may go, at most so many items, and say what stays; space is free once the trash is empty.
+    async def prune(self, query: PruneQuery, by: str) -> Pruned:
+        """Remove what may go, some items at a time, and say what stays; space is free once the trash is empty.
 
-        Whoever else removes gets a turn in between. Raises NoSuchTask, AmbiguousName and OSError.
+        Raises NoSuchTask, AmbiguousName and OSError.
         """
         due = await self._due(query)
         tally, pending = _Tally(list(due.kept)), deque(due.removals)
+        await self._carry_out(pending, tally, MOST_REMOVALS, by)
+        return tally.pruned(more=bool(pending))
+
+    async def follow(self, query: PruneQuery, empty_every: int) -> Pruned:
+        """Do all that is due by the policy, and empty the trash after so many items; `more` if the policy changes.
+
+        It is planned once: of 10,000 tasks that takes longer than to remove a thousand items. Raises OSError.
+        """
+        retention = self.settings().retention
+        due = await self._due(query)
+        tally, pending = _Tally(list(due.kept)), deque(due.removals)
+        while pending and self.settings().retention == retention:
+            await self._carry_out(pending, tally, len(tally.done) + empty_every, BY_POLICY)
+            await self.empty_trash()
+        return tally.pruned(more=bool(pending))
+
+    async def _carry_out(self, pending: deque[Removal], tally: "_Tally", most: int, by: str) -> None:
+        """Remove items until so many are done. Whoever else removes gets a turn in between."""
         while pending and len(tally.done) < most:
             async with self._removing:
                 self._measured = None
                 for removal, outcome in await self._pruner.carry_out(pending, most - len(tally.done), by):
                     tally.add(removal, outcome)
-        return tally.pruned(more=bool(pending))
 
     async def newest_removals(self, count: int) -> list[Removed]:
         """Return what retention and people removed last, the newest first."""
@@ -223,7 +251,8 @@ class DiskService:
         async with self._measuring:
             tasks = await self.index.all_tasks()
             facts = await self.background.run(lambda: list(map(_facts, tasks)))
-            self._measured = facts, await self.background.run(self._scanner.scan, facts, self.clock())
+            named = await self.repositories()
+            self._measured = facts, await self.background.run(self._scanner.scan, facts, named, self.clock())
             return self._measured
 
     def _policy(self) -> Policy:

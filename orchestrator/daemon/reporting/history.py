@@ -15,6 +15,7 @@ from orchestrator.core.events.event_text import describe_event
 from orchestrator.core.task.budget import NOTHING_SPENT, Spending
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.core.task.user_requests import Subject
+from orchestrator.daemon.reporting.stops import StopLog
 from orchestrator.formats.codec import Json, JsonObject, from_json
 from orchestrator.formats.diffs.patch import Operation, applied
 from orchestrator.formats.person import person_name
@@ -28,6 +29,8 @@ _FOLLOWED = {
     "role": "/agent/role",
     "requests": "/requests",
     "failures": "/failure_summary/total_failures",
+    "agent_status": "/agent/status",
+    "blocked_by": "/agent/blocked_by",
 }
 """What a history follows, and where it stands in the state."""
 _SERVICE = frozenset({"throttled", "overloaded", "server"})
@@ -83,6 +86,7 @@ class TaskHistory:
     statuses: list[tuple[str, TaskStatus]] = field(default_factory=list)
     incidents: deque[Incident] = field(default_factory=lambda: deque(maxlen=KEPT_INCIDENTS))
     incidents_left_out: int = 0
+    stops: StopLog = field(default_factory=StopLog)
     _state: dict[str, Json] = field(default_factory=dict)
     _spent: dict[str, Json] = field(default_factory=dict)
     _model: str = ""
@@ -113,6 +117,9 @@ class TaskHistory:
             self._change_status(at, TaskStatus(str(metadata["status"])))
         before = self._state
         self._state = applied(before, list(_followed(operations)))
+        if self.statuses:
+            status = self.statuses[-1][1]
+            self.stops.note(at, status, self._state.get("agent_status"), self._state.get("blocked_by"))
         stage, trigger = str(metadata.get("stage") or line["to"]), str(line["trigger"])
         if trigger == "SessionStarted":
             self._model = str(event.get("model") or "") or self._model

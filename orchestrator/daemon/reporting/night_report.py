@@ -14,6 +14,7 @@ from orchestrator.core.task.user_requests import how_to_answer
 from orchestrator.daemon.inspection.attention import Attention, AttentionService
 from orchestrator.daemon.reporting.histories import Histories, Records, TaskOutcome, TaskRecord
 from orchestrator.daemon.reporting.history import Charge, Incident, IncidentKind, spent_in
+from orchestrator.daemon.reporting.stops import ReportedStop, stops_of
 from orchestrator.daemon.services.limits import LimitService
 from orchestrator.formats.codec import stamp, time_of
 from orchestrator.settings.settings import Settings
@@ -21,8 +22,8 @@ from orchestrator.storage.removal.log import RemovalLog
 
 USUAL_SPAN = timedelta(hours=24)
 """What a report covers unless a time is given."""
-MOST_TASKS, MOST_INCIDENTS, MOST_SHARES = 200, 200, 50
-"""How many tasks, incidents and shares of the spending each list names; the rest is counted."""
+MOST_TASKS, MOST_INCIDENTS, MOST_SHARES, MOST_STOPS = 200, 200, 50, 500
+"""How many tasks, incidents, shares of the spending and stops each list names; the rest is counted."""
 
 NoteSource = Callable[[datetime, datetime], Awaitable[Sequence[str]]]
 """Returns what else to note of a time, such as work that did not come in."""
@@ -94,7 +95,7 @@ class NightReport:
 
     `counts` says how many tasks came into each status, `shares` who spent how much: by task, pipeline, role, model and
     repository. `incidents` are the newest, limits and freezes apart; `incident_counts` counts all. `notes` say what is
-    left out.
+    left out. `stops` say which tasks stood still for which reason, and how long.
     """
 
     since: datetime
@@ -109,6 +110,7 @@ class NightReport:
     limits_met: tuple[ReportedIncident, ...]
     incidents: tuple[ReportedIncident, ...]
     incident_counts: Mapping[IncidentKind, int]
+    stops: tuple[ReportedStop, ...]
     machine: MachineFacts
     notes: tuple[str, ...]
 
@@ -181,6 +183,11 @@ def compose_report(
     known = {one.outcome.id: one for one in records.tasks}
     met = [one for one in incidents if one.incident.kind is IncidentKind.LIMIT]
     others = [one for one in incidents if one.incident.kind not in (IncidentKind.LIMIT, IncidentKind.FREEZE)]
+    stops = [
+        found
+        for one in records.tasks
+        for found in stops_of(one.outcome.id, one.outcome.title, one.history.stops.between(since, until), until)
+    ]
     return NightReport(
         since=begin,
         until=end,
@@ -194,10 +201,11 @@ def compose_report(
         limits_met=tuple(met[-MOST_INCIDENTS:]),
         incidents=tuple(others[-MOST_INCIDENTS:]),
         incident_counts=Counter(one.incident.kind for one in incidents),
+        stops=tuple(stops[:MOST_STOPS]),
         machine=machine,
         notes=tuple(_notes(records, {"finished tasks": len(finished), "tasks with problems": len(problems),
                                      "things that wait for a person": len(waiting),
-                                     "unusual events": len(others)})),
+                                     "unusual events": len(others)}, len(stops))),
     )  # fmt: skip
 
 
@@ -276,7 +284,7 @@ def _largest(shares: Mapping[str, Spending]) -> tuple[Share, ...]:
     return (*named, Share(name="all others", spent=rest)) if len(order) > MOST_SHARES else named
 
 
-def _notes(records: Records, sizes: Mapping[str, int]) -> Iterable[str]:
+def _notes(records: Records, sizes: Mapping[str, int], stops: int) -> Iterable[str]:
     """Yield what the report leaves out."""
     if records.left_out:
         yield f"{records.left_out} tasks that changed longest ago were not read"
@@ -285,6 +293,8 @@ def _notes(records: Records, sizes: Mapping[str, int]) -> Iterable[str]:
     for name, count in sizes.items():
         if count > MOST_TASKS:
             yield f"only {MOST_TASKS} of {count} {name} are listed"
+    if stops > MOST_STOPS:
+        yield f"only {MOST_STOPS} of {stops} reasons why tasks stood still are listed"
     unread = sum(one.history.unread for one in records.tasks)
     if unread:
         yield f"{unread} decisions cannot be read"

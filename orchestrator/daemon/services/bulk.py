@@ -27,12 +27,16 @@ AT_A_TIME = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What is asked of each task, and by whom; `priority` and `caps`, by their names, belong to `change`."""
+    """What is asked of each task, and by whom.
+
+    `priority` and `caps`, by their names, belong to `change`, `force` to `delete`.
+    """
 
     verb: Verb
     by: str
     priority: Priority | None = None
     caps: Mapping[str, Any] | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +86,7 @@ _DO: Mapping[Verb, Callable[[BatchService, str, Ask], Awaitable[Task | None]]] =
     Verb.ARCHIVE: lambda batch, name, ask: batch.tasks.archive(name, ask.by),
     Verb.CANCEL: lambda batch, name, ask: batch.tasks.cancel(name, ask.by),
     Verb.CHANGE: lambda batch, name, ask: batch.tasks.change(name, ask.priority, ask.caps, ask.by),
-    Verb.DELETE: lambda batch, name, ask: batch.tasks.delete(name, ask.by),
+    Verb.DELETE: lambda batch, name, ask: batch.tasks.delete(name, ask.by, force=ask.force),
     Verb.EXECUTE: lambda batch, name, ask: batch.tasks.execute(name, ask.by),
     Verb.PAUSE: lambda batch, name, ask: batch.tasks.pause(name, ask.by),
     Verb.RESUME: lambda batch, name, ask: batch.tasks.resume(name, ask.by),

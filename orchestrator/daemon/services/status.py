@@ -12,6 +12,7 @@ from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, ac
 from orchestrator.core.schedule.run_windows import RunWindowState, states_of
 from orchestrator.core.schedule.shared_budget import SharedBudget
 from orchestrator.core.schedule.trouble import Trouble
+from orchestrator.core.schedule.waits import Wait, count_waits
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.pipelines.definitions import Definitions
@@ -37,8 +38,9 @@ class RunningTask:
 class DaemonStatus:
     """How the daemon is; sizes in bytes.
 
-    `queue` waits for a slot, `paused` for somebody or something else; `running` are the tasks with processes, and
-    `unreadable` those about which nothing can be decided; `budgets` are those that parents share with live children.
+    `queue` waits for a slot, `paused` for somebody or something else; `waits` counts tasks by what they wait for.
+    `running` are the tasks with processes, and `unreadable` those about which nothing can be decided; `budgets` are
+    those that parents share with live children.
     `isolation` says in a line how these are kept apart from the machine.
     `dead_channels` says since when and why channels of notices do not work, `broken_parts` which parts of the daemon
     fail and are begun again.
@@ -64,14 +66,15 @@ class DaemonStatus:
     running: tuple[RunningTask, ...]
     budgets: tuple[SharedBudget, ...]
     run_windows: tuple[RunWindowState, ...]
+    waits: tuple[Wait, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """Everything at a glance: live tasks, active ones first, then paused ones, then those that wait, in order.
 
-    `trouble` says why agents cannot work, `waiting` counts all tasks that want a slot, `more` those left out; a usage
-    limit ends at `limited_until`.
+    `trouble` says why agents cannot work, `waiting` counts all tasks that want a slot, `waits` what tasks wait for,
+    `more` those left out; a usage limit ends at `limited_until`.
     """
 
     health: str
@@ -80,6 +83,7 @@ class Overview:
     capacity: Capacity
     places_taken: int
     waiting: int
+    waits: tuple[Wait, ...]
     limited_until: datetime | None
     counts: Mapping[TaskStatus, int]
     tasks: tuple[tuple[Task, Why], ...]
@@ -114,6 +118,7 @@ class StatusService:
         tasks = snapshot.tasks
         with_run = [task for task in tasks if task.run]
         running = await asyncio.to_thread(lambda: tuple(map(self._running, with_run)))
+        waits = await asyncio.to_thread(count_waits, snapshot)
         return DaemonStatus(
             health=_health(snapshot),
             pid=os.getpid(),
@@ -135,6 +140,7 @@ class StatusService:
             running=running,
             budgets=snapshot.shared_budgets,
             run_windows=states_of(snapshot.capacity.windows, snapshot.now),
+            waits=waits,
         )
 
     async def overview(self, limit: int) -> Overview:
@@ -143,6 +149,7 @@ class StatusService:
         limited, tasks = account_limit(snapshot), in_order(snapshot)
         unreadable = [(task, self.supervisor.why(task)) for task in self.supervisor.unreadable]
         explained = await asyncio.to_thread(lambda: tuple((task, explain(task, snapshot)) for task in tasks[:limit]))
+        waits = await asyncio.to_thread(count_waits, snapshot)
         return Overview(
             health=_health(snapshot),
             trouble=snapshot.trouble.reason if snapshot.trouble else None,
@@ -150,6 +157,7 @@ class StatusService:
             capacity=snapshot.capacity,
             places_taken=sum(task.holds_slot for task in tasks),
             waiting=len(waiting_queue(snapshot.tasks)),
+            waits=waits,
             limited_until=limited.retry_at if limited else None,
             counts=self._counts(snapshot),
             tasks=(*unreadable, *explained)[:limit],

@@ -47,7 +47,7 @@ class TaskIndex:
         await self._read_ended()
         live = self._supervisor.tasks | {task.id: task for task in self._supervisor.unreadable}
         every: list[ListedTask] = [*live.values(), *(line for id_, line in self._ended.items() if id_ not in live)]
-        return sorted(every, key=task_age, reverse=True)
+        return await asyncio.to_thread(sorted, every, key=task_age, reverse=True)
 
     async def find(self, name: str) -> Task:
         """Return the task that a name means, as `find_id` does. Raises NoSuchTask, AmbiguousName."""

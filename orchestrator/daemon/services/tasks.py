@@ -1,7 +1,7 @@
 """What people ask of one task: look at it, pause, resume, retry, cancel, change, archive and delete it."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,10 +27,11 @@ from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Priority, Task, TaskStatus
+from orchestrator.daemon.housekeeping.protection import Protection
 from orchestrator.daemon.services.recovery import RecoveryService
 from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex, task_age
-from orchestrator.errors import InvalidTransition, NoSuchTask
+from orchestrator.errors import InvalidTransition, NoSuchTask, WorkWouldBeLost
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import Store
@@ -91,6 +92,7 @@ class TaskService:
     secrets: ProvidedSecrets
     recovery: RecoveryService
     submissions: SubmissionService
+    protection: Protection
     clock: Callable[[], datetime]
 
     async def list(self, query: TaskQuery) -> TaskListing:
@@ -212,20 +214,24 @@ class TaskService:
         await asyncio.to_thread(self._remove_worktree, archived)
         return archived
 
-    async def delete(self, name: str, by: str) -> None:
+    async def delete(self, name: str, by: str, *, force: bool = False) -> None:
         """Delete a draft or an ended task with all its files, and its children.
 
-        Commits stay in the repository that they were delivered to; who asked is in the daemon's log.
+        Commits stay in the repository that they were delivered to; who asked is in the daemon's log. Raises
+        WorkWouldBeLost if work of them exists nowhere else, unless with `force`; then all of them stay.
         """
         task = await self._ended(name, "delete")
+        lost = {} if force else {one.id: why async for one, why in self._lost_with(task)}
+        if lost:
+            raise WorkWouldBeLost(lost)
         for child in task.children:
             with suppress(InvalidTransition, NoSuchTask):
-                await self.delete(child.task, by)
+                await self.delete(child.task, by, force=True)
         self.supervisor.forget(task.id)
         await asyncio.to_thread(self._remove_worktree, task)
         await asyncio.to_thread(self.store.delete, task.id)
         self.index.forget(task.id)
-        log.info("task_deleted", task=task.id, by=by)
+        log.info("task_deleted", task=task.id, by=by, force=force)
 
     async def _ended(self, name: str, action: str) -> Task:
         """Return a task that allows the action, once its processes have ended. Raises InvalidTransition."""
@@ -238,6 +244,17 @@ class TaskService:
         except TimeoutError:
             raise InvalidTransition(action, task.status, task.stage, (), "its processes have not ended yet") from None
         return await self.index.find(task.id)
+
+    async def _lost_with(self, task: Task) -> AsyncIterator[tuple[Task, str]]:
+        """Yield which work exists nowhere else, of a task and of all below it that are deleted with it."""
+        if task.status is not TaskStatus.DRAFT and (why := await asyncio.to_thread(self.protection.of_task, task)):
+            yield task, why
+        for child in task.children:
+            with suppress(NoSuchTask):
+                below = await self.index.find(child.task)
+                if "delete" in allowed(below):
+                    async for found in self._lost_with(below):
+                        yield found
 
     async def _opened(self, task_id: str) -> Task:
         """Return an ended task with its files open for one more decision."""

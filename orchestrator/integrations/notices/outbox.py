@@ -64,8 +64,8 @@ class NoticeOutbox:
         return sorted(self._entries.values(), key=lambda one: (one.at, one.key), reverse=True)
 
     def waiting(self, channel: str) -> list[Entry]:
-        """Return what may still be sent on a channel."""
-        return [one for one in self._open.values() if (found := one.on(channel)) and found.is_waiting]
+        """Return what may still be sent on a channel; may be called in any thread."""
+        return [one for one in list(self._open.values()) if (found := one.on(channel)) and found.is_waiting]
 
     async def store(self, entry: Entry) -> bool:
         """Store a notice; return False if its key is known. It is on disk before this returns. Raises OSError."""

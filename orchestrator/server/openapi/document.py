@@ -87,10 +87,14 @@ class DocumentedApp(FastAPI):
         self.openapi_schema = None
         return document
 
-    async def _send_document(self, _: Request) -> Response:
+    async def document(self) -> bytes:
+        """Return the document as JSON; it is made once."""
         if not self._document:
             self._document = await asyncio.to_thread(lambda: orjson.dumps(self.openapi()))
-        return Response(self._document, media_type=JSON)
+        return self._document
+
+    async def _send_document(self, _: Request) -> Response:
+        return Response(await self.document(), media_type=JSON)
 
 
 def operation_id(route: APIRoute) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orchestrator.daemon.services import errors
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, WorkWouldBeLost
 from orchestrator.server.problems import KINDS, TYPES
 
 Refusal = tuple[int, str]
@@ -30,6 +30,8 @@ NAMED = (errors.NoSuchTask, errors.AmbiguousName, errors.UnreadableTask)
 """What every route can answer that takes the name of a task, or of a request to people."""
 CHANGED = (*NAMED, errors.InvalidTransition, errors.NotCommitted, OrchestratorError)
 """What a route can answer that changes a task."""
+DELETED = (*CHANGED, WorkWouldBeLost)
+"""What a route can answer that deletes a task."""
 ANSWERED = (*CHANGED, errors.NoSuchRequest, errors.AlreadyAnswered, errors.AnswerRefused, errors.BadAnswer)
 """What a route can answer that takes a person's answer."""
 TRACKER = (

@@ -1,5 +1,6 @@
 """The daemon as a whole: how it is, what is declared, and what people ask of all tasks at once."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -10,7 +11,8 @@ from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.inspection.doctor import DoctorResult
 from orchestrator.daemon.inspection.doctor_checks import Level
-from orchestrator.daemon.services.status import RunningTask
+from orchestrator.daemon.service import Service
+from orchestrator.daemon.services.status import DaemonStatus, RunningTask
 from orchestrator.server.access.marks import ADMIN
 from orchestrator.server.idempotency import KeyedRoute
 from orchestrator.server.openapi.refusals import NOT_READY, refuses
@@ -61,6 +63,10 @@ async def readyz(service: TheService) -> Mapping[str, str]:
 async def status(service: TheService) -> StatusView:
     """Show the daemon, its slots, who waits and who runs."""
     now = await service.status.status()
+    return await asyncio.to_thread(_status, service, now)
+
+
+def _status(service: Service, now: DaemonStatus) -> StatusView:
     return compose_view(
         StatusView,
         service.redact,

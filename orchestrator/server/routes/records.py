@@ -1,5 +1,6 @@
 """What a task left on disk: its journal, its state, the artifacts of its stages and checks, what its agents said."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -113,7 +114,7 @@ async def transcript(
 ) -> TranscriptPage:
     """Show what an agent said and did from an offset on; ask again from `nextOffset` until `ended`."""
     page = await service.history.transcripts.transcript(name, attempt, offset, raw=raw)
-    return to_view(TranscriptPage, page, service.redact)
+    return await asyncio.to_thread(to_view, TranscriptPage, page, service.redact)
 
 
 def _with_camel_case(line: JsonObject) -> JsonObject:

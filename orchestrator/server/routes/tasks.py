@@ -1,5 +1,6 @@
 """Tasks: submit, list and look at them, and what a person may ask of one."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response, status
@@ -10,7 +11,7 @@ from orchestrator.daemon.services.bulk import Ask, Outcome
 from orchestrator.daemon.services.tasks import TaskQuery
 from orchestrator.server.access.marks import ADMIN, lacks_scope
 from orchestrator.server.idempotency import KeyedRoute
-from orchestrator.server.openapi.refusals import ANSWERED, CHANGED, NAMED, TRACKER, refuses
+from orchestrator.server.openapi.refusals import ANSWERED, CHANGED, DELETED, NAMED, TRACKER, refuses
 from orchestrator.server.problems import RefusedRequest, problem_for, problem_view
 from orchestrator.server.rendering import agent_state_view, submission_of, task_line, task_lines, task_view
 from orchestrator.server.routes.dependencies import By, TaskName, TheCaller, TheService
@@ -25,7 +26,8 @@ router = APIRouter(prefix="/api/tasks", tags=["tasks"], route_class=KeyedRoute)
 async def tasks(service: TheService, wanted: Annotated[TaskFilter, Query()]) -> TaskPage:
     """List tasks, newest first; archived ones only when asked for."""
     found = await service.tasks.list(TaskQuery(**dict(wanted)))
-    return compose_view(TaskPage, service.redact, found, tasks=task_lines(found.tasks, service.redact))
+    lines = await asyncio.to_thread(task_lines, found.tasks, service.redact)
+    return compose_view(TaskPage, service.redact, found, tasks=lines)
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, responses=refuses(*NAMED, *TRACKER))
@@ -50,7 +52,7 @@ async def batch(body: BatchBody, request: Request, service: TheService, caller: 
     if body.verb is Verb.DELETE and not caller.may(Scope.ADMIN):
         raise RefusedRequest(lacks_scope(caller, Scope.ADMIN))
     caps = None if body.caps is None else body.caps.model_dump(exclude_unset=True)
-    ask = Ask(verb=body.verb, by=str(caller), priority=body.priority, caps=caps)
+    ask = Ask(verb=body.verb, by=str(caller), priority=body.priority, caps=caps, force=body.force)
     outcomes = await service.batches.ask(body.tasks, ask)
     results = tuple(_outcome(request, one, service.redact) for one in outcomes)
     refused = sum(one.problem is not None for one in results)
@@ -162,7 +164,10 @@ async def archive(name: TaskName, service: TheService, by: By) -> TaskView:
     return task_view(await service.tasks.archive(name, by), service.redact)
 
 
-@router.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, responses=refuses(*CHANGED), openapi_extra=ADMIN)
-async def delete(name: TaskName, service: TheService, by: By) -> None:
-    """Delete a draft or an ended task with all its files; its commits stay where they were delivered."""
-    await service.tasks.delete(name, by)
+@router.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, responses=refuses(*DELETED), openapi_extra=ADMIN)
+async def delete(name: TaskName, service: TheService, by: By, force: Annotated[bool, Query()] = False) -> None:
+    """Delete a draft or an ended task with all its files; its commits stay where they were delivered.
+
+    Refused if work of the task exists nowhere else, unless with `force`.
+    """
+    await service.tasks.delete(name, by, force=force)

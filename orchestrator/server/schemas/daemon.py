@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 from orchestrator.core.task.agent import ProcessState
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.base import View, Words
-from orchestrator.server.schemas.limits import RunWindowView
+from orchestrator.server.schemas.limits import RunWindowView, WaitView
 from orchestrator.server.schemas.tasks import CapsView, SpentView, TaskLine
 
 
@@ -58,7 +58,8 @@ class StatusView(View):
     nothing can be decided. `isolation` is bubblewrap, or says why runs are without it. `budgets` are those that parents
     share with live children. `intake` says why sources of work bring none, `deadChannels` why channels of notices do
     not work, and since when, `brokenParts` which parts of the daemon fail and are begun again; `runWindows` are the
-    hours that the settings give tasks, `doctor` what the last examination found: null before the first.
+    hours that the settings give tasks, `waits` counts the tasks that wait by what they wait for, `doctor` is what the
+    last examination found: null before the first.
     """
 
     health: str
@@ -87,6 +88,7 @@ class StatusView(View):
     budgets: tuple[SharedBudgetView, ...]
     intake: tuple[Words, ...]
     run_windows: tuple[RunWindowView, ...] = ()
+    waits: tuple[WaitView, ...] = ()
     doctor: DoctorBriefView | None = None
 
 

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.schemas.base import Instant, Utf8, View, Words
+from orchestrator.server.schemas.limits import WaitView
 
 
 class StreamFilter(View):
@@ -86,8 +87,8 @@ class GlanceView(View):
 class OverviewView(View):
     """Everything at a glance; `tasks` are active ones, then paused ones, then those that wait, in order.
 
-    `more` counts those left out, `waiting` all that wait for a slot; `limited_until` is when a usage limit ends.
-    `trouble` says why agents cannot work.
+    `more` counts those left out, `waiting` all that want a slot, `waits` those that wait by what they wait for;
+    `limited_until` is when a usage limit ends. `trouble` says why agents cannot work.
     """
 
     health: str
@@ -97,6 +98,7 @@ class OverviewView(View):
     places: int
     places_taken: int
     waiting: int
+    waits: tuple[WaitView, ...] = ()
     limited_until: datetime | None
     counts: Mapping[TaskStatus, int]
     tasks: tuple[GlanceView, ...]

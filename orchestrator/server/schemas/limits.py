@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from orchestrator.core.schedule.waits import WaitReason
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.server.schemas.base import View, Words
 from orchestrator.server.schemas.tasks import CapsView, SpentView
@@ -51,6 +52,16 @@ class RunWindowView(View):
     name: str
     zone: str
     is_open: bool
+    until: datetime | None
+
+
+class WaitView(View):
+    """How many tasks wait for the same: a slot, their start time, their run window, other tasks, a usage limit, a
+    budget, or the service. From `until` on the first of them may go on; null if no time is known.
+    """
+
+    reason: WaitReason
+    tasks: int
     until: datetime | None
 
 

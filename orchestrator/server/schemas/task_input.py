@@ -161,12 +161,16 @@ class ChangeBody(RequestBody):
 
 
 class BatchBody(RequestBody):
-    """What to do with several tasks; `priority` and `caps` are the new ones, of the verb `change`."""
+    """What to do with several tasks; `priority` and `caps` are the new ones, of the verb `change`.
+
+    With `force`, the verb `delete` deletes work too that exists nowhere else.
+    """
 
     verb: Verb
     tasks: tuple[Utf8, ...] = Field(min_length=1, max_length=MOST_NAMES)
     priority: Priority | None = None
     caps: CapsBody | None = None
+    force: bool = False
 
 
 class SourceBody(RequestBody):

@@ -1,17 +1,18 @@
 """Housekeeping beside everything else: it plans off the event loop, and it ends though something stays due."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.core.retention.plan import Removal
-from orchestrator.daemon.housekeeping import service
+from orchestrator.core.retention.plan import Plan, Removal, plan
+from orchestrator.daemon.housekeeping import housekeeper, service
 from orchestrator.daemon.housekeeping.housekeeper import Housekeeper
 from orchestrator.daemon.housekeeping.removing import Remover
 from orchestrator.server.routes.oversight import disk
+from orchestrator.settings.sections.retention import RetentionSettings
 from tests.fakes.ended_tasks import EndedTasks
 from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon, serving
 
@@ -60,7 +61,50 @@ async def test_housekeeping_ends_though_what_it_did_stays_due(
         return 0
 
     monkeypatch.setattr(Remover, "carry_out", in_vain)
-    monkeypatch.setattr(service, "MOST_REMOVALS", 1)
     async with serving(daemon):
         await Housekeeper(daemon.service.disk, first_after=0.0).look()
     assert 0 < len(tried) < 10
+
+
+async def test_housekeeping_plans_once_for_all_that_is_due_and_empties_the_trash_meanwhile(
+    daemon: InProcessDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[int] = []
+    sizes: list[int] = []
+
+    def noted(*args: Any) -> Plan:
+        made = plan(*args)
+        plans.append(len(made.removals))
+        return made
+
+    def together(remover: Remover, removals: Sequence[Removal], by: str) -> list[bool]:
+        sizes.append(len(list(remover.trash.folder.glob("*"))))
+        return discard(remover, removals, by)
+
+    discard = Remover.discard
+    monkeypatch.setattr(service, "plan", noted)
+    monkeypatch.setattr(Remover, "discard", together)
+    monkeypatch.setattr(housekeeper, "EMPTY_EVERY", 1)
+    async with serving(daemon):
+        await Housekeeper(daemon.service.disk, first_after=0.0).look()
+    assert len(plans) == 1
+    assert plans[0] > 2
+    assert sizes == [0] * len(sizes)
+    assert not (daemon.settings.data_dir / "tasks/T-1/claude").exists()
+
+
+async def test_housekeeping_stops_when_the_settings_say_so(
+    daemon: InProcessDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    discard, disk = Remover.discard, daemon.service.disk
+
+    def switched_off(remover: Remover, removals: Sequence[Removal], by: str) -> list[bool]:
+        off = disk.settings().model_copy(update={"retention": RetentionSettings(automatic=False)})
+        monkeypatch.setattr(disk, "settings", lambda: off)
+        return discard(remover, removals, by)
+
+    monkeypatch.setattr(Remover, "discard", switched_off)
+    monkeypatch.setattr(housekeeper, "EMPTY_EVERY", 1)
+    async with serving(daemon):
+        await Housekeeper(disk, first_after=0.0).look()
+    assert len([line for line in disk.trash.removals.since("") if line["action"] == "remove"]) == 1

@@ -78,6 +78,21 @@ class IncidentView(View):
     until: datetime | None
 
 
+class StopView(View):
+    """Why a task stood still, how often and for how long in all, since the first time in the span of the report.
+
+    `reason` is what it waited for: a run window, a usage limit, an answer, a slot; `isOver` says that it went on.
+    """
+
+    task: str
+    title: Words
+    reason: str
+    times: int
+    seconds: float
+    since: datetime
+    is_over: bool
+
+
 class ShareView(View):
     """What was spent under a name."""
 
@@ -116,7 +131,8 @@ class ReportView(View):
 
     `counts` says how many tasks came into each status, `shares` who spent how much: by task, pipeline, role, model and
     repo. `limitsMet` are the times that an agent met a usage limit; `incidents` whatever else was unusual, the newest,
-    while `incidentCounts` counts all. `notes` say what is left out.
+    while `incidentCounts` counts all. `stops` say which tasks stood still, why and how long, `notes`
+    what is left out.
     """
 
     since: datetime
@@ -131,6 +147,7 @@ class ReportView(View):
     limits_met: tuple[IncidentView, ...]
     incidents: tuple[IncidentView, ...]
     incident_counts: Mapping[IncidentKind, int]
+    stops: tuple[StopView, ...]
     machine: MachineView
     notes: tuple[Words, ...]
 

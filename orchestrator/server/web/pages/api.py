@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import orjson
 from fastapi import APIRouter, Request, Response
 
 from orchestrator.daemon.access.scopes import Scope
@@ -27,7 +28,7 @@ class Line(NamedTuple):
 async def docs(request: Request) -> Response:
     """List what programs can ask, by subject."""
     subjects: dict[str, list[Line]] = {}
-    for path, verbs in request.app.openapi()["paths"].items():
+    for path, verbs in orjson.loads(await request.app.document())["paths"].items():
         for verb, told in verbs.items():
             subjects.setdefault((told.get("tags") or ["daemon"])[0], []).append(_line(verb.upper(), path, told))
     return render(request, "docs/page.html", subjects=sorted(subjects.items()))

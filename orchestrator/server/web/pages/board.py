@@ -1,5 +1,6 @@
 """The board and the list of tasks."""
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -46,14 +47,14 @@ async def lines(request: Request, service: TheService, wanted: Wanted) -> Respon
 
 async def _columns(service: Service, wanted: Narrowed) -> dict[str, Any]:
     found = await service.board.board(wanted.query(), wanted.by)
-    return dict(board_values(found, wanted, service.redact))
+    return dict(await asyncio.to_thread(board_values, found, wanted, service.redact))
 
 
 async def _lines(service: Service, wanted: Narrowed) -> dict[str, Any]:
     found = await service.tasks.list(wanted.query())
     return {
         "narrowed": wanted,
-        "lines": task_lines(found.tasks, service.redact),
+        "lines": await asyncio.to_thread(task_lines, found.tasks, service.redact),
         "next_cursor": found.next_cursor or "",
         "unreadable": [service.redact(problem) for problem in found.unreadable],
     }

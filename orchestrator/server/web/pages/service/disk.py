@@ -51,7 +51,7 @@ async def prune(request: Request, service: TheService, by: By, form: Annotated[P
         return render(request, "disk/pruned.html", **values)
     answer = render(request, "disk/_pruned.html", **values)
     if form.how == "remove":
-        answer.headers["HX-Trigger"] = "live:tasks"
+        answer.headers["HX-Trigger-After-Swap"] = "live:tasks"
     return answer
 
 

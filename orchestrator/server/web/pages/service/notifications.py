@@ -45,7 +45,9 @@ async def test(request: Request, service: TheService, by: By, form: Annotated[Te
     found = await test_channel(NotificationTestBody(channel=form.channel), service, by)
     values: dict[str, Any] = {"tested": found.notices, "channel": form.channel}
     if "hx-request" in request.headers:
-        return render(request, "notifications/_tested.html", **values)
+        answer = render(request, "notifications/_tested.html", **values)
+        answer.headers["HX-Trigger-After-Swap"] = "live:tasks"
+        return answer
     return render(request, "notifications/tested.html", **values)
 
 

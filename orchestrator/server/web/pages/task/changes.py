@@ -54,10 +54,20 @@ async def retry(request: Request, service: TheService, by: By, name: str, form: 
     return done(request, form.next) if task.id == before.id else _leave(request, f"/tasks/{task.id}")
 
 
+class DeleteForm(BaseModel):
+    """How a task is deleted: with `force` also work that exists nowhere else."""
+
+    model_config = ConfigDict(frozen=True)
+
+    force: bool = False
+
+
 @router.post("/tasks/{name}/delete", openapi_extra=ADMIN)
-async def delete(request: Request, service: TheService, by: By, name: str) -> Response:
+async def delete(
+    request: Request, service: TheService, by: By, name: str, form: Annotated[DeleteForm, Form()]
+) -> Response:
     """Delete a draft or an ended task with all its files."""
-    await service.tasks.delete(name, by)
+    await service.tasks.delete(name, by, force=form.force)
     return _leave(request, "/tasks")
 
 

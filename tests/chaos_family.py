@@ -1,0 +1,38 @@
+"""A family for the storms of kills and restores: a parent that divides its work, and children that depend on others."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.acceptance.harness import DaemonHarness
+from tests.documents import ROOT
+
+CHILDREN, PLACES = "ABCDEF", 3
+AFTER: Mapping[str, tuple[str, ...]] = {"C": ("A", "B"), "F": ("C",)}
+TURNS_OF_FAMILY = 1 + 3 * len(CHILDREN)
+"""One divides the work; each child takes one to plan and one for each of two steps."""
+STEPS_OF_CHILD = ("Begin", "End")
+
+
+def family_harness(folder: Path, after: Mapping[str, tuple[str, ...]] | None = None) -> DaemonHarness:
+    """Return a daemon whose tasks divide their work among children, each of which commits twice.
+
+    `after` names for some children those that they depend on.
+    """
+    depends = after or {}
+    children = [
+        {"key": key, "title": f"Part {key}", "text": key, "after": list(depends.get(key, ()))} for key in CHILDREN
+    ]
+    steps = "".join(f"## Step {number}: {word}\n" for number, word in enumerate(STEPS_OF_CHILD, 1))
+    think: Mapping[str, object] = {"think_ms": 80, "no_work": True}
+    division = {"file": "$ORCHESTRATOR_OUTBOX/children.json", "text": json.dumps({"children": children})}
+    scenario = {
+        "DIVISION": [{"write": division, **think}],
+        "PART_PLAN": [{"write": {"file": "$ORCHESTRATOR_OUTBOX/plan.md", "text": steps}, **think}],
+        "BUILD": [
+            {"run": f"echo {word} >> $ORCHESTRATOR_TASK.txt", "commit": f"{word} it", **think}
+            for word in STEPS_OF_CHILD
+        ],
+    }
+    folders = {"pipelines": [str(ROOT / "tests/data/pipelines_with_children")]}
+    return DaemonHarness(folder, scenario=scenario, max_agents=PLACES, folders=folders)
