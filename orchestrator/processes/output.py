@@ -54,11 +54,9 @@ class RunOutput:
         return b""
 
 
-def read_lines_from(
-    folder: Path, offset: int, limit: int = 1 << 20, stream: tuple[str, str] = STDOUT
-) -> tuple[bytes, int]:
+def read_lines_from(folder: Path, offset: int, limit: int = 1 << 20) -> tuple[bytes, int]:
     """Return what `RunOutput.lines_from` returns, for a reader that reads once."""
-    return RunOutput(folder, stream).lines_from(offset, limit)
+    return RunOutput(folder).lines_from(offset, limit)
 
 
 def end_of(folder: Path, stream: tuple[str, str] = STDOUT) -> int:
@@ -67,9 +65,9 @@ def end_of(folder: Path, stream: tuple[str, str] = STDOUT) -> int:
     return start + _size_of(path)
 
 
-def output_files(folder: Path, stream: tuple[str, str] = STDOUT) -> list[Path]:
-    """Return the regular files of a stream, compressed ones too, in no particular order."""
-    stem, suffix = stream
+def output_files(folder: Path) -> list[Path]:
+    """Return the regular files of the standard output, compressed ones too, in no particular order."""
+    stem, suffix = STDOUT
     found = (path for path in folder.glob(f"{stem}*") if path.name.removesuffix(SUFFIX).endswith(suffix))
     return [path for path in found if path.is_file() and not path.is_symlink()]
 

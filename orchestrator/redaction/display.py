@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, chain
 
+LONGEST_LINE = 1000
+"""Characters of a text that is shown as one line of Markdown."""
 _CONTROLS = "".join(map(chr, (*range(0x09), *range(0x0E, 0x20), 0x7F)))
 _IGNORED = (
     r"\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\xad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
@@ -106,12 +108,12 @@ def escape_text(text: str, limit: int = 200) -> str:
     return escaped if len(escaped) <= limit else escaped[: limit - 1] + "…"
 
 
-def inert(text: str, limit: int = 1000) -> str:
+def inert(text: str, limit: int = LONGEST_LINE) -> str:
     """Return the text as one line of Markdown in which no markup can hide anything."""
     return escape_text(" ".join(text.split()), limit).replace("<", "&lt;").replace("`", "'")
 
 
-def as_code(text: str, limit: int = 1000) -> str:
+def as_code(text: str) -> str:
     """Return the text as one line of Markdown, as code."""
-    line = escape_text(" ".join(text.split()), limit)
+    line = escape_text(" ".join(text.split()), LONGEST_LINE)
     return f"`` {line} ``" if "`" in line else f"`{line}`"

@@ -122,7 +122,7 @@ def from_document(document: JsonObject) -> Task:
         },
         "failures": _failures_from(document),
         "policy": {**config, **_autonomy_from(_object(config["autonomy"]))},
-        "publication": {**_object(document.get("publication") or {}), **_picked(delivery, PUBLISHED)},
+        "publication": {**_object(document.get("publication") or {}), **_published(delivery)},
     }
     if "agent" in document:
         fields_of_task["agent"] = _agent_from(_object(document["agent"]))
@@ -179,7 +179,7 @@ def _facts(task: Task, facts: StageFacts) -> JsonObject:
                 "report_path": task.evaluation.report_path,
             }
         case StageFacts.PUBLICATION:
-            return _picked(_shown(task.publication), PUBLISHED)
+            return _published(_shown(task.publication))
         case StageFacts.DRAFTS:
             return {"revision": task.budgets[REVISIONS].used if REVISIONS in task.budgets else 0}
 
@@ -331,8 +331,8 @@ def _record_with(records: Iterable[JsonObject], key: str) -> JsonObject:
     return next((record for record in records if key in record), {})
 
 
-def _picked(document: JsonObject, names: Iterable[str]) -> JsonObject:
-    return {name: document.get(name) for name in names}
+def _published(document: JsonObject) -> JsonObject:
+    return {name: document.get(name) for name in PUBLISHED}
 
 
 def _object(value: Json) -> JsonObject:

@@ -1,7 +1,6 @@
 """Scenarios of specified works: what each of their agents leaves, as the real ones would."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from orchestrator.pipelines.families.works.documents.language import Language
@@ -151,8 +150,3 @@ def scenario(specification: Mapping[str, str], planning: Mapping[str, str] | Non
         "COMMIT": [committed()] * 9,
     }
     return {**usual, **stages}
-
-
-def dispatch_of(folder: Path) -> str:
-    """The dispatch that the newest agent of a task was given."""
-    return (folder / "dispatch.xml").read_text("utf-8")

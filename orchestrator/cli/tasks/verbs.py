@@ -33,13 +33,13 @@ def print_task(task: TaskView, *, json: bool) -> None:
         note(f"it is a new task with the ticket and the options of {task.retry_of}, which stays as it is")
 
 
-def print_outcomes(found: BatchView, *, json: bool, deleted: str = "is deleted") -> int:
+def print_outcomes(found: BatchView, *, json: bool) -> int:
     """Print what became of each task of a batch, and return the exit code: the highest of them."""
     if json:
         print_json(found)
     else:
         for one in found.results:
-            _print_outcome(one, deleted)
+            _print_outcome(one)
     return max((exit_code(one.problem) for one in found.results if one.problem), default=0)
 
 
@@ -48,11 +48,11 @@ def exit_code(problem: ProblemView) -> int:
     return EXIT_CODES.get(problem.type.rpartition(":")[2], FAILED)
 
 
-def _print_outcome(one: OutcomeView, deleted: str) -> None:
+def _print_outcome(one: OutcomeView) -> None:
     if one.problem is not None:
         complain(f"{one.name}: {one.problem.detail}")
     elif one.task is None:
-        console().print(one.name, deleted)
+        console().print(one.name, "is deleted")
     else:
         console().print(one.task.id, _status(one.task))
 

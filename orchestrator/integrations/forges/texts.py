@@ -44,11 +44,11 @@ def key_of(text: str) -> str | None:
     return match[1] if match else None
 
 
-def neutralize(text: str, limit: int = LONGEST_BODY) -> str:
-    """Return the text without mentions, commands, images and hidden parts, cut to `limit` characters with a note."""
+def neutralize(text: str) -> str:
+    """Return the text without mentions, commands, images and hidden parts, cut to its longest with a note."""
     clean = _MARKUP.sub(rf"\g<0>{_BREAK}", _without_effects(text))
     note = "\n\n[… cut here: the whole text was too long]"
-    return clean if len(clean) <= limit else clean[: limit - len(note)] + note
+    return clean if len(clean) <= LONGEST_BODY else clean[: LONGEST_BODY - len(note)] + note
 
 
 def one_line(text: str, limit: int = LONGEST_TITLE) -> str:

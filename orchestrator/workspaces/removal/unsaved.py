@@ -41,7 +41,7 @@ def not_rebuildable(ignored: Iterable[str]) -> Iterator[str]:
             yield name
 
 
-def inner_repositories(worktree: Path, most: int = MOST_FILES) -> Iterator[str]:
+def inner_repositories(worktree: Path) -> Iterator[str]:
     """Yield the folders below a worktree that are repositories of their own, wherever they lie; follows no link.
 
     Raises OSError for what cannot be read, and WorkspaceError where there is more than can be looked at.
@@ -58,5 +58,5 @@ def inner_repositories(worktree: Path, most: int = MOST_FILES) -> Iterator[str]:
                         yield folder
                 elif entry.is_dir(follow_symlinks=False):
                     pending.append(f"{name}/")
-        if seen > most:
-            raise WorkspaceError(f"{worktree} has more than {most} files")
+        if seen > MOST_FILES:
+            raise WorkspaceError(f"{worktree} has more than {MOST_FILES} files")

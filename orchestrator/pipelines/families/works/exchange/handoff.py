@@ -19,6 +19,8 @@ class Detail(StrEnum):
 MOST_LINES: Mapping[str, int] = {"what": 5, "why": 4, "caution": 3, "incomplete": 2}
 SUMMARY_LINES = 3
 LONGEST_LINE = 500
+FARTHEST = 2
+"""Steps from a task to one that it depends on; what is farther away is not passed on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +68,13 @@ def reduced(handoff: Handoff, detail: Detail) -> Handoff | None:
             )
 
 
-def distances(of: str, after: Mapping[str, tuple[str, ...]], most: int = 2) -> dict[str, int]:
-    """Return how far each task that `of` depends on is away, by the shortest path, up to `most` steps."""
+def distances(of: str, after: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Return how far each task that `of` depends on is away, by the shortest path, up to `FARTHEST` steps."""
     found = {of: 0}
     waiting = deque([of])
     while waiting:
         key = waiting.popleft()
-        if found[key] == most:
+        if found[key] == FARTHEST:
             continue
         for other in after.get(key, ()):
             if other not in found:
