@@ -11,7 +11,6 @@ when one of its own asyncio tasks dies; systemd then starts it again.
 
 import asyncio
 import ctypes
-import gc
 import os
 import signal
 from collections.abc import Callable, Coroutine
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import structlog
 
+from orchestrator.bootstrap.garbage import keep_collections_short
 from orchestrator.bootstrap.reloading import Reloader, SettingsSource
 from orchestrator.bootstrap.vigil import Vigil
 from orchestrator.bootstrap.watched_folders import WatchedFolders
@@ -98,7 +98,7 @@ async def _run(build: Callable[[], Daemon], sources: SettingsSource) -> int:
     }
     own = [_named(name, run()) for name, run in loops.items()]
     parts = [*own, _named("api", server.serve())]
-    gc.freeze()  # the garbage collector would hold the event loop for a tenth of a second to look through what stays
+    keep_collections_short()
     summaries = _named("summaries", catch_up_ended(daemon.store, derived, behind))
     try:
         await _run_until(stopping, [*parts, daemon.executor.failed])

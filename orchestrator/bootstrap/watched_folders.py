@@ -1,18 +1,19 @@
-"""The folders in which changed files are noticed: those of the settings, of the definitions and of live tasks.
+"""The folders in which changed files are noticed: those of the settings, of the definitions and of tasks at work.
 
-To change what is watched takes time in proportion to all of it. So a burst of new or ended tasks changes it once, and
-what happened to the files of a new task before that is looked for then.
+To change what is watched takes time in proportion to all of it. So a burst of tasks changes it once, and thousands of
+tasks that have not begun are left out. What happened to the files of a task before it is watched is looked for then.
 """
 
 import asyncio
 from contextlib import suppress
 
 from orchestrator.bootstrap.reloading import SettingsSource
-from orchestrator.core.task.task import Task
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.watch import Watch
 from orchestrator.settings.settings import Settings
 from orchestrator.wiring.daemon import Daemon
 
+NOT_BEGUN = frozenset({TaskStatus.DRAFT, TaskStatus.PENDING})
 CHECK_SECONDS = 5.0
 """How often folders are looked for that were missing: they may have been created."""
 GATHER_SECONDS = 0.5
@@ -39,9 +40,11 @@ class WatchedFolders:
             await self.look()
 
     async def look(self) -> None:
-        """Watch what is to be watched now, and look at the state of each task that was not watched yet."""
+        """Watch what is to be watched now, and look at the state of each task that was not watched before."""
         daemon, before = self._daemon, self._known[1]
-        self._known = settings, tasks = daemon.settings.now, frozenset(daemon.supervisor.tasks)
+        tasks = frozenset(task.id for task in daemon.supervisor.tasks.values() if _has_begun(task))
+        settings = daemon.settings.now
+        self._known = settings, tasks
         declared = settings.definition_folders()
         own = (*self._sources.folders(), *self._sources.definition_folders())
         folders = [*own, *declared.pipelines, *declared.roles, *map(daemon.store.files.path_of, tasks)]
@@ -52,6 +55,11 @@ class WatchedFolders:
 
     def _note(self, task: Task) -> None:
         settings, tasks = self._known
-        is_live = task.id in self._daemon.supervisor.tasks
-        if settings is not self._daemon.settings.now or (task.id in tasks) != is_live:
+        is_at_work = task.id in self._daemon.supervisor.tasks and _has_begun(task)
+        if settings is not self._daemon.settings.now or (task.id in tasks) != is_at_work:
             self._changed.set()
+
+
+def _has_begun(task: Task) -> bool:
+    """Return whether anything was done about a task."""
+    return task.status not in NOT_BEGUN

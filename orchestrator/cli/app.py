@@ -2,9 +2,10 @@
 
 Only the modules of commands that are named on the command line are imported: `tasks` need not wait for what `serve`
 imports. Exit codes: 0 done, 1 failed, 2 bad usage, 3 the daemon cannot be reached, 4 no such thing, 5 not allowed
-in this state, 130 interrupted.
+in this state, 130 interrupted, 141 nobody reads the output any more.
 """
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -13,25 +14,28 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
+import orjson
 import typer
 from typer.core import TyperGroup
 
 from orchestrator import __version__
 from orchestrator.cli.commands_table import COMMANDS
-from orchestrator.cli.context import UnknownName, UsageError
-from orchestrator.cli.output import complain
 from orchestrator.cli.parsing.aliases import expand
+from orchestrator.cli.parsing.errors import UnknownName, UsageError
+from orchestrator.cli.parsing.hints import in_plain_words, option_hint
 from orchestrator.cli.parsing.lazy import LazyGroup, add_command, hide_completion
 from orchestrator.cli.parsing.options import Format, GlobalOptions, json_everywhere, wants_json
 from orchestrator.cli.parsing.topics import help_topics
+from orchestrator.cli.terminal import complain
 from orchestrator.errors import InvalidTransition, NotPossibleNow, OrchestratorError
 from orchestrator.formats.files import owned_by_another
 from orchestrator.formats.table import DefinitionError
-from orchestrator.integrations.tickets.text.ticket import NoTicket
-from orchestrator.server.client import DaemonUnreachable, RequestRefused
-from orchestrator.server.schemas.tasks import ProblemView
+from orchestrator.integrations.errors import NoTicket
+from orchestrator.server.errors import DaemonUnreachable, RequestRefused
 
 FAILED, BAD_USAGE, UNREACHABLE, NO_SUCH_TASK, NOT_ALLOWED, INTERRUPTED = 1, 2, 3, 4, 5, 130
+UNREAD = 141
+"""As a shell tells of a program that SIGPIPE ended."""
 
 EXIT_CODES = {
     "no-such-task": NO_SUCH_TASK,
@@ -92,9 +96,22 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except OrchestratorError as error:
         return _refused(arguments, _exit_code(error), _lines(error), error)
+    except SystemExit as ended:
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        _let_go_of_output()
+        return UNREAD
+    except BrokenPipeError:
+        _let_go_of_output()
+        return UNREAD
     except OSError as error:
         return _refused(arguments, FAILED, [_why_not(error)])
     return code if isinstance(code, int) else 0
+
+
+def _let_go_of_output() -> None:
+    """Send the rest of the output nowhere: it cannot be written, and the interpreter would fail on it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: Sequence[str]) -> object:
@@ -144,23 +161,39 @@ def _options(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
 def _usage(error: typer.TyperException) -> str:
     used = str(getattr(getattr(error, "ctx", None), "command_path", "orchestrator"))
-    said = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
+    said = in_plain_words(" ".join(error.format_message().split()).rstrip("."))
+    if hint := option_hint(used.partition(" ")[2], str(getattr(error, "option_name", ""))):
+        return f"{said}; {hint}"
     return f"{said}{' ' if said.endswith('?') else '; '}`{used} --help` shows how it is used"
 
 
 def _refused(arguments: Sequence[str], code: int, lines: Sequence[str], error: Exception | None = None) -> int:
     """Print an error, under --json as a problem document on standard output too, and return the exit code."""
     complain(*lines)
+    document = ""
     if wants_json(arguments):
-        problem = error.problem if isinstance(error, RequestRefused) else _problem(code, lines)
-        typer.echo(problem.model_dump_json(by_alias=True, exclude_none=True, indent=2))
+        problem = _answered(error) if isinstance(error, RequestRefused) else _problem(code, lines)
+        document = orjson.dumps(problem, option=orjson.OPT_INDENT_2).decode()
+    try:
+        typer.echo(document, nl=bool(document))  # even nothing: that writes what is still to be written
+    except OSError:
+        _let_go_of_output()
     return code
 
 
-def _problem(code: int, lines: Sequence[str]) -> ProblemView:
+def _answered(error: RequestRefused) -> dict[str, object]:
+    return error.problem.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _problem(code: int, lines: Sequence[str]) -> dict[str, object]:
     """Return the problem document of an error that no daemon answered with."""
     kind, title, status = PROBLEMS.get(code, PROBLEMS[FAILED])
-    return ProblemView(type=f"urn:orchestrator:problem:{kind}", title=title, status=status, detail="\n".join(lines))
+    return {
+        "type": f"urn:orchestrator:problem:{kind}",
+        "title": title,
+        "status": int(status),
+        "detail": "\n".join(lines),
+    }
 
 
 def _lines(error: OrchestratorError) -> list[str]:

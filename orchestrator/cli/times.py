@@ -27,11 +27,14 @@ def future_time(text: str) -> datetime:
 
 def past_time(text: str) -> datetime:
     """Return a time that has passed, as a person typed it."""
+    forms = "write 22:30, 8h, 2d, yesterday, 'yesterday 22:00' or 2026-05-28T22:30"
     try:
-        return parse_past(text, present())
+        at = parse_past(text, present())
     except ValueError as error:
-        said = f"{error}; write 22:30, 8h, 2d, yesterday, 'yesterday 22:00' or 2026-05-28T22:30"
-        raise typer.BadParameter(said) from None
+        raise typer.BadParameter(f"{error}; {forms}") from None
+    if at > present():
+        raise typer.BadParameter(f"{text!r} is still to come; {forms}")
+    return at
 
 
 def parse_future(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:

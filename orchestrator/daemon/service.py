@@ -133,15 +133,13 @@ def build_service(parts: ServiceParts) -> Service:
     events, changes = EventService(store.events, index), Changes()
     for part in (index, events, changes):
         supervisor.listen(part.on_decision)
-    recovery = RecoveryService(
-        index=index, supervisor=supervisor, store=store, definitions=parts.definitions, clock=clock
-    )
-    submissions = _submission_service(parts, index)
+    recovery, submissions = _recovery_service(parts, index), _submission_service(parts, index)
     status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
     schedules = build_schedules(store, submissions, supervisor, parts.notifications.announcer.announce)
     history, tasks = _task_history(parts, index, requests), _task_service(parts, index, submissions, recovery)
     intake = _intake(parts, index, submissions, tasks)
+    sources = SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock)
     watched = OversightParts(
         index=index,
         store=store,
@@ -182,9 +180,9 @@ def build_service(parts: ServiceParts) -> Service:
         oversight=_oversight(parts, watched),
         schedules=schedules,
         notifications=parts.notifications,
-        disk=_disk_service(parts, index, tasks),
+        disk=_disk_service(parts, index, tasks, schedules, sources),
+        sources=sources,
         backups=parts.backups,
-        sources=SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock),
     )
 
 
@@ -199,13 +197,24 @@ def _state_service(parts: ServiceParts, index: TaskIndex) -> StateService:
     )
 
 
-def _disk_service(parts: ServiceParts, index: TaskIndex, tasks: TaskService) -> DiskService:
+def _disk_service(
+    parts: ServiceParts, index: TaskIndex, tasks: TaskService, schedules: ScheduleService, sources: SourceService
+) -> DiskService:
+    async def repositories() -> dict[str, str]:
+        named = {one.work.repo: f"the schedule {one.id}" for one in await schedules.listed()}
+        settings = parts.settings()
+        wanted = [settings.inbox.repo, *settings.inbox.repos, *(one.repo for one in settings.queries.values())]
+        return named | {str(repo): "the settings of what comes in" for repo in wanted if repo is not None}
+
     return DiskService(
         settings=parts.settings,
         index=index,
         tasks=tasks,
         store=parts.store,
         workspace=parts.workspace,
+        protection=tasks.protection,
+        sources=sources.in_use,
+        repositories=repositories,
         clock=parts.clock,
     )
 
@@ -257,6 +266,16 @@ def _submission_service(parts: ServiceParts, index: TaskIndex) -> SubmissionServ
     )
 
 
+def _recovery_service(parts: ServiceParts, index: TaskIndex) -> RecoveryService:
+    return RecoveryService(
+        index=index,
+        supervisor=parts.supervisor,
+        store=parts.store,
+        definitions=parts.definitions,
+        clock=parts.clock,
+    )
+
+
 def _request_service(parts: ServiceParts, index: TaskIndex) -> UserRequestService:
     return UserRequestService(
         index=index,
@@ -301,6 +320,6 @@ def _task_service(
         secrets=parts.secrets,
         submissions=submissions,
         recovery=recovery,
-        protection=Protection(store=parts.store, workspace=parts.workspace),
+        protection=Protection(store=parts.store, workspace=parts.workspace, login_of=parts.login_of),
         clock=parts.clock,
     )

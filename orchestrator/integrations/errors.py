@@ -6,6 +6,10 @@ SOON, LATER = 10.0, 60.0
 """Seconds until a request is repeated: to a server that did not answer, and to a busy one that names no time."""
 
 
+class NoTicket(OrchestratorError):
+    """A text cannot be a ticket."""
+
+
 class RemoteError(OrchestratorError):
     """A tracker or a forge did not do what was requested.
 

@@ -15,7 +15,8 @@ from orchestrator.daemon.access.verbs import MOST_NAMES, Verb
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import JsonObject
 from orchestrator.pipelines.operation_parser import show_failure, show_step, show_transition
-from orchestrator.server.connection import READ_TIMEOUT, WRITE_TIMEOUT, Connection, DaemonUnreachable
+from orchestrator.server.connection import READ_TIMEOUT, WRITE_TIMEOUT, Connection
+from orchestrator.server.errors import DaemonUnreachable, RequestRefused
 from orchestrator.server.schemas.base import View, to_view
 from orchestrator.server.schemas.checkpoints import (
     CheckpointList,
@@ -62,19 +63,6 @@ ReceivedEvent = tuple[int, EventView | GapView | None]
 """The number to continue after, and what was received; None at the beginning of a stream."""
 
 Params = Mapping[str, str | int | bool | Sequence[str]]
-
-
-class RequestRefused(OrchestratorError):
-    """The daemon refused a request; `problem` says why."""
-
-    def __init__(self, problem: ProblemView) -> None:
-        self.problem = problem
-        super().__init__(problem.detail)
-
-    @property
-    def kind(self) -> str:
-        """The last part of the problem's type, such as `no-such-task`."""
-        return self.problem.type.rpartition(":")[2]
 
 
 class Client:

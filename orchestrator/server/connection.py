@@ -13,8 +13,8 @@ from typing import NamedTuple
 import httpx
 
 from orchestrator import __version__
-from orchestrator.errors import OrchestratorError
 from orchestrator.formats.files import group_let_in, owned_by_another
+from orchestrator.server.errors import DaemonUnreachable
 from orchestrator.server.versions import VERSION
 
 READ_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
@@ -34,10 +34,6 @@ STOPPED = frozenset("tT")
 _CREDENTIALS = struct.Struct("3i")
 KEPT_OPEN = 2.0
 """Seconds that a connection is used again: the daemon closes one after five, and a request just then would be lost."""
-
-
-class DaemonUnreachable(OrchestratorError):
-    """No daemon answers on the socket."""
 
 
 class _Process(NamedTuple):

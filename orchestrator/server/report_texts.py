@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
+from functools import partial
 from itertools import groupby
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from markdown_it import MarkdownIt
 
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.formats.units import size
 from orchestrator.redaction.display import as_code, escape_text, inert
+from orchestrator.server.report_words import ENGLISH, say
 from orchestrator.server.schemas.oversight.reports import (
     IncidentView,
     ReportedTaskView,
@@ -28,14 +30,20 @@ from orchestrator.server.schemas.tasks import SpentView
 LONGEST = 300
 """Characters of a text in a line."""
 MOST_SHARES = 10
-SHARES = {"task": "task", "pipeline": "pipeline", "role": "role", "model": "model", "repo": "repository"}
+SHARES = {
+    "task": "by task",
+    "pipeline": "by pipeline",
+    "role": "by role",
+    "model": "by model",
+    "repo": "by repository",
+}
 CAME_TO_BE = {
-    TaskStatus.COMPLETED: "completed",
-    TaskStatus.FAILED: "failed",
-    TaskStatus.BLOCKED: "blocked",
-    TaskStatus.CANCELLED: "cancelled",
-    TaskStatus.REVIEW: "came under review",
-    TaskStatus.PENDING: "submitted",
+    TaskStatus.COMPLETED: "%(count)s completed",
+    TaskStatus.FAILED: "%(count)s failed",
+    TaskStatus.BLOCKED: "%(count)s blocked",
+    TaskStatus.CANCELLED: "%(count)s cancelled",
+    TaskStatus.REVIEW: "%(count)s came under review",
+    TaskStatus.PENDING: "%(count)s submitted",
 }
 MARKUP = ("heading", "list", "emphasis", "backticks", "entity", "escape")
 """What of Markdown the report itself uses: no links, images or HTML."""
@@ -57,6 +65,12 @@ WAITED_FOR = {
 """What a task that stands still waits for, by the reason on record."""
 
 
+class Say(Protocol):
+    """Returns a text in a language, with its values."""
+
+    def __call__(self, text: str, /, **values: object) -> str: ...
+
+
 class ReportFormat(StrEnum):
     """How a report is written."""
 
@@ -66,32 +80,38 @@ class ReportFormat(StrEnum):
     HTML = "html"
 
 
-def as_text(report: ReportView, wanted: ReportFormat, zone: tzinfo = UTC) -> str:
-    """Return a report in one of the formats; as JSON it is indented."""
+def as_text(report: ReportView, wanted: ReportFormat, zone: tzinfo = UTC, language: str = ENGLISH) -> str:
+    """Return a report in one of the formats and in a language; as JSON it is indented and has no language."""
     match wanted:
         case ReportFormat.JSON:
             return report.model_dump_json(by_alias=True, indent=2) + "\n"
         case ReportFormat.MARKDOWN:
-            return _Writer(zone=zone).whole(report)
+            return _Writer(say=partial(say, language), zone=zone).whole(report)
         case ReportFormat.HTML:
-            return _html(_Writer(zone=zone).whole(report))
+            return _html(_Writer(say=partial(say, language), zone=zone).whole(report), language)
         case ReportFormat.TEXT:
-            return _Writer(zone=zone, heading="", words=_plain, code=_plain, strong="").whole(report)
+            plain = _Writer(say=partial(say, language), zone=zone, heading="", words=_plain, code=_plain, strong="")
+            return plain.whole(report)
         case _:
             assert_never(wanted)
 
 
-def headline(report: ReportView) -> str:
+def headline(report: ReportView, language: str = ENGLISH) -> str:
     """Return a report in some words, for the subject of a mail."""
-    counts = [f"{report.counts[status]} {word}" for status, word in CAME_TO_BE.items() if status in report.counts]
-    waiting = f"{len(report.waiting)} wait for you" if report.waiting else "nothing waits for you"
-    return ", ".join((*counts, waiting))
+    count = len(report.waiting)
+    waiting = say(language, "%(count)s wait for you", count=count) if count else say(language, "nothing waits for you")
+    return ", ".join((*_counts(report, partial(say, language)), waiting))
 
 
-def _html(markdown: str) -> str:
+def _counts(report: ReportView, said: Say) -> list[str]:
+    """Return how many tasks came into which status."""
+    return [said(text, count=report.counts[status]) for status, text in CAME_TO_BE.items() if status in report.counts]
+
+
+def _html(markdown: str, language: str) -> str:
     body = MarkdownIt("zero").enable(list(MARKUP)).render(markdown)
     title = markdown.partition("\n")[0].removeprefix("# ")
-    return f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{title}</title>\n{body}</html>\n'
+    return f'<!doctype html>\n<html lang="{language}">\n<meta charset="utf-8">\n<title>{title}</title>\n{body}</html>\n'
 
 
 def _inert(text: str) -> str:
@@ -104,8 +124,9 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Writer:
-    """Writes a report with these marks; `words` and `code` make a foreign text fit for them."""
+    """Writes a report with these marks in the language of `say`; `words` and `code` make foreign texts fit for them."""
 
+    say: Say
     zone: tzinfo
     heading: str = "#"
     words: Callable[[str], str] = _inert
@@ -114,18 +135,19 @@ class _Writer:
 
     def whole(self, report: ReportView) -> str:
         """Return the whole report."""
+        since, until = self._time(report.since), self._time(report.until)
         parts = [
-            self._title(1, f"Report of {self._time(report.since)} to {self._time(report.until)}"),
+            self._title(1, self.say("Report of %(since)s to %(until)s", since=since, until=until)),
             self._summary(report),
-            *self._section("Waits for you", map(self._waiting, report.waiting)),
-            *self._section("Finished", map(self._finished, report.finished)),
-            *self._section("Failed, blocked or cancelled", map(self._problem, report.problems)),
-            *self._section("Time and money", self._shares(report)),
-            *self._section("Limits met", map(self._incident, report.limits_met)),
-            *self._section("Stood still", self._stops(report)),
-            *self._section("Unusual", self._unusual(report)),
-            *self._section("The machine now", self._machine(report)),
-            *self._section("Notes", map(self.words, report.notes)),
+            *self._section(self.say("Waits for you"), map(self._waiting, report.waiting)),
+            *self._section(self.say("Finished"), map(self._finished, report.finished)),
+            *self._section(self.say("Failed, blocked or cancelled"), map(self._problem, report.problems)),
+            *self._section(self.say("Time and money"), self._shares(report)),
+            *self._section(self.say("Limits met"), map(self._incident, report.limits_met)),
+            *self._section(self.say("Stood still"), self._stops(report)),
+            *self._section(self.say("Unusual"), self._unusual(report)),
+            *self._section(self.say("The machine now"), self._machine(report)),
+            *self._section(self.say("Notes"), map(self.words, report.notes)),
         ]
         return "\n\n".join(parts) + "\n"
 
@@ -139,99 +161,134 @@ class _Writer:
             yield text
 
     def _summary(self, report: ReportView) -> str:
-        words = [f"{report.counts[status]} {word}" for status, word in CAME_TO_BE.items() if status in report.counts]
-        tasks = f"Tasks: {', '.join(words)}." if words else "No task changed its status."
-        waiting = f"{len(report.waiting)} wait for you." if report.waiting else "Nothing waits for you."
-        return f"{tasks} {waiting} Spent: {_spent(report.spent)}."
+        counts, waiting = ", ".join(_counts(report, self.say)), len(report.waiting)
+        sentences = (
+            self.say("Tasks: %(counts)s.", counts=counts) if counts else self.say("No task changed its status."),
+            self.say("%(count)s wait for you.", count=waiting) if waiting else self.say("Nothing waits for you."),
+            self.say("Spent: %(spent)s.", spent=self._spent(report.spent)),
+        )
+        return " ".join(sentences)
 
     def _waiting(self, one: WaitingView) -> str:
         what = f": {self.words(one.text)}" if one.text else ""
-        head = f"{one.kind}, {one.task} ({self.words(one.title)}), since {self._time(one.since)}{what}"
-        return f"{head}\n  - {self.code(one.command)}"
+        told = {"kind": self._kind(one.kind), "task": one.task, "title": self.words(one.title)}
+        head = self.say("%(kind)s, %(task)s (%(title)s), since %(since)s", **told, since=self._time(one.since))
+        return f"{head}{what}\n  - {self.code(one.command)}"
 
     def _finished(self, one: ReportedTaskView) -> str:
-        checks = ", ".join(f"{self.words(check.name)} {check.verdict}" for check in one.checks)
-        merged = " (merged)" if one.is_merged else ""
-        unseen = f"{self.strong}no check ran: nothing shows that this change works{self.strong}"
+        checks = ", ".join(f"{self.words(check.name)} {self._kind(check.verdict)}" for check in one.checks)
+        merged = f" ({self.say('merged')})" if one.is_merged else ""
+        unseen = f"{self.strong}{self.say('no check ran: nothing shows that this change works')}{self.strong}"
+        branch, repo = self.code(one.branch), self.code(one.repo)
         lines = [
-            f"{one.id}: {self.words(one.title)} ({self._time(one.at)}; {_spent(one.spent)})",
-            f"pull request {self.words(one.pull_request)}{merged}" if one.pull_request else "",
-            f"tag {self.words(one.tag)}" if one.tag else "",
-            f"report {self.code(one.report)}" if one.report else "",
-            f"branch {self.code(one.branch)} in {self.code(one.repo)}" if one.branch else "",
-            f"checks: {checks}" if checks else "",
+            self._ended(one, one.id),
+            self.say("pull request %(url)s", url=self.words(one.pull_request)) + merged if one.pull_request else "",
+            self.say("tag %(name)s", name=self.words(one.tag)) if one.tag else "",
+            self.say("report %(path)s", path=self.code(one.report)) if one.report else "",
+            self.say("branch %(branch)s in %(repo)s", branch=branch, repo=repo) if one.branch else "",
+            self.say("checks: %(checks)s", checks=checks) if checks else "",
             unseen if one.is_unchecked and one.branch else "",
         ]
         return "\n  - ".join(filter(None, lines))
 
     def _problem(self, one: ReportedTaskView) -> str:
-        where = f"{one.id}, {one.status} in {one.stage}"
+        status = self._kind(one.status)
         lines = [
-            f"{where}: {self.words(one.title)} ({self._time(one.at)}; {_spent(one.spent)})",
-            f"reason: {self.words(one.reason)}" if one.reason else "",
-            f"failures: {one.failures}" if one.failures else "",
-            *(f"recurring: {self.words(two.pattern)} ({two.occurrences} times)" for two in one.patterns),
-            f"next: {self.words(one.next)}" if one.next else "",
+            self._ended(
+                one, self.say("%(task)s, %(status)s in %(stage)s", task=one.id, status=status, stage=one.stage)
+            ),
+            self.say("reason: %(reason)s", reason=self.words(one.reason)) if one.reason else "",
+            self.say("failures: %(count)s", count=one.failures) if one.failures else "",
+            *(
+                self.say("recurring: %(what)s (%(count)s times)", what=self.words(two.pattern), count=two.occurrences)
+                for two in one.patterns
+            ),
+            self.say("next: %(what)s", what=self.words(one.next)) if one.next else "",
         ]
         return "\n  - ".join(filter(None, lines))
+
+    def _ended(self, one: ReportedTaskView, where: str) -> str:
+        return f"{where}: {self.words(one.title)} ({self._time(one.at)}; {self._spent(one.spent)})"
 
     def _shares(self, report: ReportView) -> Iterator[str]:
         for kind, title in SHARES.items():
             shares = report.shares.get(kind, ())
-            rows = [f"{self.words(one.name)}: {_spent(one.spent)}" for one in shares[:MOST_SHARES]]
+            rows = [f"{self.words(one.name)}: {self._spent(one.spent)}" for one in shares[:MOST_SHARES]]
             if rows:
-                yield "\n  - ".join((f"by {title}", *rows, *_rest(shares[MOST_SHARES:])))
+                yield "\n  - ".join((self.say(title), *rows, *self._rest(shares[MOST_SHARES:])))
+
+    def _rest(self, shares: Sequence[ShareView]) -> list[str]:
+        usd = f"${sum(one.spent.usd for one in shares):,.2f}"
+        return [self.say("%(count)s more: %(usd)s", count=len(shares), usd=usd)] if shares else []
 
     def _stops(self, report: ReportView) -> Iterator[str]:
         for task, several in groupby(report.stops, key=lambda one: one.task):
             stops = list(several)
-            reasons = "; ".join(map(_stop, stops))
-            yield f"{task} ({self.words(stops[0].title)}) waited for {reasons}"
+            told = {"title": self.words(stops[0].title), "reasons": "; ".join(map(self._stop, stops))}
+            yield self.say("%(task)s (%(title)s) waited for %(reasons)s", task=task, **told)
+
+    def _stop(self, one: StopView) -> str:
+        what = self.say(WAITED_FOR[one.reason]) if one.reason in WAITED_FOR else self.words(one.reason)
+        lines = [
+            self.say("%(what)s: %(hours)s h", what=what, hours=f"{one.seconds / 3600:.2f}"),
+            self.say("%(count)s times", count=one.times) if one.times > 1 else "",
+            "" if one.is_over else self.say("still"),
+        ]
+        return ", ".join(filter(None, lines))
 
     def _unusual(self, report: ReportView) -> Iterator[str]:
-        counts = [f"{count} {_kind(kind)}" for kind, count in report.incident_counts.items()]
+        counts = [
+            self.say("%(count)s %(kind)s", count=count, kind=self._kind(kind))
+            for kind, count in report.incident_counts.items()
+        ]
         if counts:
-            yield f"in all: {', '.join(counts)}"
+            yield self.say("in all: %(counts)s", counts=", ".join(counts))
         yield from map(self._incident, report.incidents)
 
     def _incident(self, one: IncidentView) -> str:
-        until = f", until {self._time(one.until)}" if one.until else ""
-        window = f" ({self.words(one.window)}{until})" if one.window else ""
-        return f"{self._time(one.at)} {one.task}, {one.stage}, {_kind(one.kind)}{window}: {self.words(one.text)}"
+        window = f" ({self._until(self.words(one.window), one.until)})" if one.window else ""
+        where = f"{self._time(one.at)} {one.task}, {one.stage}, {self._kind(one.kind)}{window}"
+        return f"{where}: {self.words(one.text)}"
+
+    def _until(self, text: str, at: datetime | None) -> str:
+        return self.say("%(text)s, until %(at)s", text=text, at=self._time(at)) if at else text
 
     def _machine(self, report: ReportView) -> Iterator[str]:
         machine = report.machine
         free, total, floor = map(size, (machine.free_bytes, machine.total_bytes, machine.free_space_floor))
-        yield f"{free} of {total} free; agents are frozen below {floor}"
+        yield self.say(
+            "%(free)s of %(total)s free; agents are frozen below %(floor)s", free=free, total=total, floor=floor
+        )
         if machine.freed_items:
-            yield f"housekeeping freed {size(machine.freed_bytes)} in {machine.freed_items:,} removals"
-        yield f"{machine.running} tasks at work, {machine.queued} wait to begin"
+            freed, count = size(machine.freed_bytes), f"{machine.freed_items:,}"
+            yield self.say("housekeeping freed %(freed)s in %(count)s removals", freed=freed, count=count)
+        yield self.say(
+            "%(running)s tasks at work, %(queued)s wait to begin", running=machine.running, queued=machine.queued
+        )
         for one in machine.limits:
-            until = f" until {self._time(one.until)}" if one.until else ""
-            yield f"the usage window {self.words(one.window)} is used up{until}"
+            name, at = self.words(one.window), self._time(one.until) if one.until else ""
+            if at:
+                yield self.say("the usage window %(name)s is used up until %(at)s", name=name, at=at)
+            else:
+                yield self.say("the usage window %(name)s is used up", name=name)
         for name, why in machine.dead_channels.items():
-            yield f"the channel {self.words(name)} does not work {self.words(why)}"
+            yield self.say("the channel %(name)s does not work %(why)s", name=self.words(name), why=self.words(why))
         if report.since <= machine.daemon_started_at < report.until:
-            yield f"the daemon was started at {self._time(machine.daemon_started_at)}"
+            yield self.say("the daemon was started at %(at)s", at=self._time(machine.daemon_started_at))
 
     def _time(self, at: datetime) -> str:
         there = at.astimezone(self.zone)
         return f"{there:%Y-%m-%d %H:%M} {there.tzname()}"
 
+    def _kind(self, kind: str) -> str:
+        return self.say(kind.replace("_", " "))
 
-def _rest(shares: Sequence[ShareView]) -> list[str]:
-    usd = sum(one.spent.usd for one in shares)
-    return [f"{len(shares)} more: ${usd:,.2f}"] if shares else []
-
-
-def _stop(one: StopView) -> str:
-    often = f", {one.times} times" if one.times > 1 else ""
-    return f"{WAITED_FOR.get(one.reason, one.reason)}: {one.seconds / 3600:.2f} h{often}{', still' * (not one.is_over)}"
-
-
-def _kind(kind: str) -> str:
-    return kind.replace("_", " ")
-
-
-def _spent(spent: SpentView) -> str:
-    return f"${spent.usd:,.2f}, {spent.tokens:,} tokens, {spent.turns} turns, {spent.hours:.2f} h"
+    def _spent(self, spent: SpentView) -> str:
+        usd, tokens, hours = f"${spent.usd:,.2f}", f"{spent.tokens:,}", f"{spent.hours:.2f}"
+        return self.say(
+            "%(usd)s, %(tokens)s tokens, %(turns)s turns, %(hours)s h",
+            usd=usd,
+            tokens=tokens,
+            turns=spent.turns,
+            hours=hours,
+        )

@@ -18,14 +18,14 @@ class MorningReportWriter:
 
     redact: Callable[[str], str]
 
-    def write(self, report: NightReport, wanted: str, zone: tzinfo) -> WrittenReport:
-        """Return a report; a page has a plain text beside it."""
+    def write(self, report: NightReport, wanted: str, zone: tzinfo, language: str) -> WrittenReport:
+        """Return a report in a language; a page has a plain text beside it."""
         view = report_view(report, self.redact)
         plain = ReportFormat.MARKDOWN if wanted == ReportFormat.MARKDOWN else ReportFormat.TEXT
         document: JsonObject = parsed(as_text(view, ReportFormat.JSON).encode()) or {}
         return WrittenReport(
-            headline=headline(view),
-            text=as_text(view, plain, zone),
-            html=as_text(view, ReportFormat.HTML, zone) if wanted == ReportFormat.HTML else "",
+            headline=headline(view, language),
+            text=as_text(view, plain, zone, language),
+            html=as_text(view, ReportFormat.HTML, zone, language) if wanted == ReportFormat.HTML else "",
             document=document,
         )

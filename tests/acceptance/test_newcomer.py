@@ -1,11 +1,14 @@
 """What a newcomer types who knows git, docker, kubectl, systemctl and gh, each form with its answer."""
 
 import getpass
+import os
 import re
 import shlex
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 import orjson
 import pytest
@@ -152,6 +155,31 @@ FORMS: list[tuple[str, int, str]] = [
     ("archive ENDED TASK", 5, "archived"),
     ("start DRAFT", 0, "pending"),
     ("reply TASK Redis", 0, "answered: Redis"),
+    ("health", 0, "isolation"),
+    ("list-timers", 0, "`orchestrator schedule add` makes one"),
+    ("schedule ls", 0, "`orchestrator schedule add` makes one"),
+    ("schedule rm nightly", 4, "there is no schedule 'nightly'"),
+    ("token ls --json", 0, '"tokens"'),
+    ("service restart", 2, "systemctl restart orchestrator"),
+    ("backup ls", 2, "`orchestrator backup list FILE`"),
+    ("backup list", 2, "`orchestrator backup list FILE`"),
+    ("cancel --all", 2, "`orchestrator pause --all`"),
+    ("status --watch", 2, "`orchestrator watch`"),
+    ("ps --format json", 2, "`-o json`"),
+    ("rm -f DRAFT", 2, "`--yes`"),
+    ("status -v", 2, "`--json`"),
+    ("journalctl", 2, "`orchestrator service logs`"),
+    ("checkout TASK", 2, "git does the rest"),
+    ("whoami", 2, "orchestrator doctor"),
+    ("scale 3", 2, "max_agents"),
+    ("tasks -n many", 2, "give a whole number"),
+    ("budget DRAFT --usd -1", 2, "give at least 0.01"),
+    ("tasks --repo /nowhere", 0, "no task fits"),
+    ("report --since tomorrow", 2, "is still to come"),
+    ("submit Tidy -C /nowhere", 2, "/nowhere does not exist"),
+    ("submit Tidy -C DATA", 2, "run `git init` and commit there first"),
+    ("submit Tidy -C REPO --base nobranch", 2, "has no branch, tag or commit 'nobranch'"),
+    ("submit Tidy -C REPO --after ABC-8", 4, "there is no task ABC-8"),
 ]
 
 
@@ -225,3 +253,22 @@ def test_who_did_something_is_a_name_and_json_has_the_whole_record(newcomer: New
         assert " uid:" not in newcomer.harness.cli(*words.split()).stdout, words
     last = orjson.loads(newcomer.harness.cli("events", draft, "-n", "1", "--json").stdout)
     assert re.fullmatch(rf"{getpass.getuser()} uid:\d+ pid:\d+", last["by"])
+
+
+@pytest.mark.parametrize("words", ["tasks", "tasks --json", "show ABC-7", "help checks", "version", "events -f"])
+def test_output_that_nobody_reads_ends_the_program_without_a_word(newcomer: Newcomer, words: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with tempfile.TemporaryFile() as told:
+        ended = newcomer.harness.begin(*words.split(), out=writer, err=told).wait(60)
+        os.close(writer)
+        told.seek(0)
+        assert (ended, told.read()) == (141, b"")
+
+
+@pytest.mark.parametrize("words", ["tasks", "tasks --json", "version"])
+def test_output_that_cannot_be_written_is_an_error_without_a_traceback(newcomer: Newcomer, words: str) -> None:
+    with tempfile.TemporaryFile() as told, Path("/dev/full").open("wb") as full:
+        ended = newcomer.harness.begin(*words.split(), out=full, err=told).wait(60)
+        told.seek(0)
+        assert (ended, told.read()) == (1, b"error: the output: No space left on device\n")

@@ -107,6 +107,8 @@ def _is_written_in_every_format(harness: DaemonHarness, api: httpx.Client, done:
     answer = api.get("/api/report?format=html")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert "<h2>Finished</h2>" in answer.text
+    korean = harness.cli("report", environment={"LC_ALL": "ko_KR.UTF-8"}).stdout
+    assert "확인할 일\n\n- 질문," in korean
     assert harness.cli("report", "--since", "soon").returncode == 2
 
 

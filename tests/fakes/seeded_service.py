@@ -9,8 +9,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import orjson
-
 from orchestrator.core.notices.delivery import DeliveryStatus
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
 from orchestrator.daemon.backup.notes import DailyBackups, write_daily_backups
@@ -18,9 +16,10 @@ from orchestrator.daemon.backup.schedule import owner_of
 from orchestrator.daemon.intake.intake import FOLDER as INTAKE
 from orchestrator.daemon.intake.records import IntakeKind, IntakeRecord, IntakeRecords
 from orchestrator.daemon.schedules.records import ScheduledRun, ScheduledWork, ScheduleStore, TaskSchedule
-from orchestrator.formats.codec import JsonObject, stamp, to_json
-from orchestrator.formats.files import make_private, write_atomically
-from orchestrator.integrations.notices.entries import Delivery, Entry
+from orchestrator.formats.codec import JsonObject, stamp
+from orchestrator.formats.files import make_private
+from orchestrator.formats.versioned import write_versioned
+from orchestrator.integrations.notices.entries import FORMAT, Delivery, Entry
 from orchestrator.integrations.notices.health import ChannelHealth, HealthBook
 from orchestrator.integrations.notices.outbox import FOLDER, OUTBOX
 from orchestrator.storage.removal.log import RemovalLog
@@ -84,7 +83,7 @@ def seed_service(data_dir: Path, repo: Path, tasks: Sequence[str], words: Words,
         records.add(record)
     for entry in _notices(tasks, words, now):
         path = make_private(data_dir / FOLDER / OUTBOX) / f"{entry.key}.json"
-        write_atomically(path, orjson.dumps(to_json(entry)))
+        write_versioned(path, entry, FORMAT)
     health = HealthBook(data_dir / FOLDER)
     dead = ChannelHealth(failures=14, failing_since=now - 5 * HOUR, reason=words.reason, worked_at=now - 2 * DAY)
     health.note("chat", dead)

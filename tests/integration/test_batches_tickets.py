@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator.integrations.errors import AuthenticationFailed
+from orchestrator.integrations.errors import AuthenticationFailed, NoTicket
 from orchestrator.integrations.http import Patience
 from orchestrator.integrations.tickets.text.reference import TicketQuery, parse_query
-from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement
+from orchestrator.integrations.tickets.text.ticket import Requirement
 from orchestrator.integrations.tickets.trackers import Trackers
 from tests.fakes.github_server import GitHubServer
 from tests.fakes.in_process_daemon import create_daemon, serving

@@ -17,7 +17,7 @@ import uvicorn
 from mcp.server.mcpserver import MCPServer
 
 from orchestrator.core.task.ticket import TicketType
-from orchestrator.integrations.errors import AuthenticationFailed, NotFound, UnfitAnswer, Unreachable
+from orchestrator.integrations.errors import AuthenticationFailed, NotFound, NoTicket, UnfitAnswer, Unreachable
 from orchestrator.integrations.http import Patience
 from orchestrator.integrations.tickets.account import TrackerAccount
 from orchestrator.integrations.tickets.gateway import (
@@ -28,7 +28,7 @@ from orchestrator.integrations.tickets.gateway import (
     ToolRefused,
     conversation,
 )
-from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement, Tracker
+from orchestrator.integrations.tickets.text.ticket import Requirement, Tracker
 from orchestrator.integrations.tickets.trackers import Trackers
 from tests.fakes import gateway_server
 from tests.fakes.jira_server import JiraServer

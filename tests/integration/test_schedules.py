@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from orchestrator.core.events.notice import MachineNoticeKind, check_key
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
@@ -52,12 +53,12 @@ class Desk:
             tell=self.tell,
         )
 
-    async def tell(self, key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> bool:
+    async def tell(self, key: str, kind: MachineNoticeKind, text: Sentence, *, command: str = "") -> bool:
         """Keep what people are told; the same thing is told once."""
         assert (kind, command) == (MachineNoticeKind.SCHEDULE, "orchestrator schedule show nightly")
         check_key(key)
         is_new = key not in self.told
-        self.told.setdefault(key, text)
+        self.told.setdefault(key, str(text))
         return is_new
 
     def wanted(self, **more: Any) -> NewSchedule:
@@ -117,6 +118,34 @@ async def test_a_daemon_that_is_killed_while_it_submits_does_so_once(desk: Desk,
     every = [await desk.daemon.service.tasks.find(one.id) for one in await _all(desk)]
     assert [task.schedule.made_by for task in every] == [added.key(TONIGHT)]
     assert run.task == every[0].id
+
+
+@pytest.mark.parametrize("missed", Missed)
+@pytest.mark.parametrize("has_ended", [False, True])
+async def test_a_schedule_older_than_its_last_task_does_not_make_that_again(
+    desk: Desk, missed: Missed, has_ended: bool
+) -> None:
+    service = desk.restarted()
+    added = await service.add(desk.wanted(missed=missed), "ada")
+    desk.clock.now = TONIGHT + timedelta(seconds=1)
+    await service.look()
+    (made,) = desk.daemon.supervisor.tasks.values()
+    if has_ended:
+        await desk.daemon.service.tasks.cancel(made.id, "ada")
+        await desk.daemon.inbox.settled()
+    ScheduleStore(desk.daemon.settings.data_dir).save(added)  # as an older backup has it
+    restored = desk.restarted()
+    desk.clock.now += timedelta(minutes=2)
+    await restored.look()
+    (run,) = (await restored.find("nightly")).runs
+    assert (run.due, run.result, run.task) == (TONIGHT, RunResult.SUBMITTED, made.id)
+    assert [task.id for task in await _all(desk)] == [made.id]
+    desk.clock.now = TONIGHT + 3 * DAY + timedelta(hours=1)
+    again = desk.restarted()
+    await again.look()
+    late = [(RunResult.MISSED, 2), (RunResult.SUBMITTED if has_ended else RunResult.REFUSED, 1)]
+    told = late if missed is Missed.ONCE else [(RunResult.MISSED, 3)]
+    assert results(await again.find("nightly"))[1:] == told
 
 
 async def _all(desk: Desk) -> list[Any]:

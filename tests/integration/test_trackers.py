@@ -20,6 +20,7 @@ from orchestrator.integrations.errors import (
     AuthenticationFailed,
     Busy,
     NotFound,
+    NoTicket,
     Refused,
     RemoteError,
     Unreachable,
@@ -27,7 +28,7 @@ from orchestrator.integrations.errors import (
 from orchestrator.integrations.http import LARGEST_ANSWER, Patience
 from orchestrator.integrations.tickets.account import PUBLIC, TrackerAccount, api_of
 from orchestrator.integrations.tickets.text.reference import Reference, Site
-from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement, Tracker
+from orchestrator.integrations.tickets.text.ticket import Requirement, Tracker
 from orchestrator.integrations.tickets.trackers import Trackers
 from orchestrator.redaction.rules import LARGEST_TEXT
 from tests.fakes.github_server import GitHubServer

@@ -70,6 +70,11 @@ def backup(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if file is not None:
         _look(what, file, json=json)
         return
+    if what.isalpha() and what not in {"verify", "list"}:
+        raise UsageError(
+            f"{what!r:.60} looks like a word, not like a file: `orchestrator backup list FILE` and "
+            f"`orchestrator backup verify FILE` look at a backup; to make one of that name write ./{what:.60}"
+        )
     if what in {"verify", "list"}:
         raise UsageError(f"name the backup: `orchestrator backup {what} FILE`; a file of that name is ./{what}")
     with suppress(OSError):  # a hardened service may not ask for another priority, not even a lower one

@@ -296,7 +296,8 @@ def tasks(  # noqa: PLR0913, PLR0917 - one parameter for each option
         else:
             console().print(table(HEADINGS, [_row(task) for task in page.tasks]))
     else:
-        note("no tasks; submit one with `orchestrator submit`")
+        narrowed = bool(status or repo or pipeline or search)
+        note("no task fits" if narrowed else "no tasks; submit one with `orchestrator submit`")
     if page.next_cursor:
         note(f"the newest {len(page.tasks)}; --all lists all of them")
 

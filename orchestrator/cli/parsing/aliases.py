@@ -7,13 +7,21 @@ answered with the commands to choose from.
 from collections.abc import Container, Sequence
 
 from orchestrator.cli.parsing.errors import UsageError
+from orchestrator.cli.parsing.hints import expand_within
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "schedules": ("schedule", "list"),
     "cron": ("schedule", "list"),
     "channels": ("notify", "list"),
     "notices": ("notify", "log"),
+    "timers": ("schedule", "list"),
+    "list-timers": ("schedule", "list"),
     "inbox": ("intake",),
+    "df": ("disk",),
+    "du": ("disk",),
+    "health": ("status",),
+    "ping": ("status",),
+    "unblock": ("retry",),
     "windows": ("limits",),
     "list": ("tasks",),
     "ls": ("tasks",),
@@ -91,6 +99,28 @@ ANSWERS = {
     "undo": "`orchestrator checkpoints list TASK` lists saved work, `orchestrator checkpoints restore` restores it",
     "wait": "`orchestrator submit TEXT --wait` waits for its end, `orchestrator logs TASK -f` follows it until then",
     "edit": "`orchestrator submit --task TASK` changes a draft, `orchestrator budget TASK` the caps of any task",
+    "journalctl": "`orchestrator service logs` shows the daemon's log, `orchestrator logs TASK` what an agent says, "
+    "`orchestrator events` what happens to tasks",
+    "journal": "`orchestrator events TASK --since 0` lists every decision about a task, `orchestrator service logs` "
+    "shows the daemon's log",
+    "systemctl": "`orchestrator service` is for the service of the daemon",
+    "issue": "`orchestrator submit OWNER/REPO#12` takes an issue, `orchestrator tasks` lists tasks",
+    "issues": "`orchestrator submit --issues SOURCE` takes several issues, `orchestrator tasks` lists tasks",
+    "branch": "`orchestrator show TASK` names the branch of a task; git does the rest",
+    "checkout": "`orchestrator show TASK` names the branch and the worktree of a task; git does the rest",
+    "commit": "agents commit; `orchestrator show TASK` lists the commits of each step",
+    "stash": "`orchestrator checkpoints list TASK` lists the work that is saved by itself",
+    "rollback": "`orchestrator checkpoints list TASK` lists saved work, `orchestrator checkpoints restore` restores it",
+    "save": "`orchestrator backup FILE` saves everything, `orchestrator checkpoints list TASK` lists the saved work of "
+    "one task",
+    "whoami": "`orchestrator doctor` says whether the account is logged in, `orchestrator token list` who may ask over "
+    "TCP",
+    "apply": "`orchestrator submit --file FILE` gives it work, `orchestrator check` validates settings",
+    "scale": "`max_agents` in orchestrator.toml says how many agents may run: `orchestrator help settings`",
+    "api": "`orchestrator help api` describes the API; every command that shows something takes --json",
+    "update": "`orchestrator service upgrade` installs a new version and restarts the service",
+    "uninstall": "`orchestrator service uninstall` removes the service, `orchestrator plugin uninstall` the plugin",
+    "shutdown": "`orchestrator drain` ends all agents and keeps their sessions; then stop the daemon as it was started",
     "history": "`orchestrator events TASK --since 0` lists what happened, `orchestrator show TASK` where it stands",
 }
 """Words that may mean several things, or something that is not needed, and what to type instead."""
@@ -116,7 +146,7 @@ def expand(arguments: Sequence[str], commands: Container[str], pages: Container[
         topic = expand(after, commands)
         return [*before, *topic, "--help"] if topic[0] in commands else [*arguments]
     if word in commands:
-        return [*arguments]
+        return [*before, word, *expand_within(word, after)]
     if word in ANSWERS:
         raise UsageError(f"there is no command {word!r}: {ANSWERS[word]}")
     if word in {"get", "describe", "info"}:

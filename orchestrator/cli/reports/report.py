@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import typer
 
 from orchestrator.cli.context import Json, context_of
+from orchestrator.cli.labels import language
 from orchestrator.cli.times import past_time
 from orchestrator.formats.codec import stamp
 from orchestrator.server.report_texts import ReportFormat, as_text
@@ -34,4 +35,4 @@ def report(
     with context_of(context).client() as client:
         found = to_view(ReportView, client.exchange("GET", f"/api/report?{query}"), str)
     zone = datetime.now().astimezone().tzinfo or UTC
-    typer.echo(as_text(found, ReportFormat.JSON if json else wanted, zone), nl=False)
+    typer.echo(as_text(found, ReportFormat.JSON if json else wanted, zone, language().value), nl=False)

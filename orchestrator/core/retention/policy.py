@@ -13,6 +13,8 @@ class Kind(StrEnum):
     """The folders in which agents worked."""
     CLONES = "clones"
     """The stores of commits, one for each repository."""
+    SOURCES = "sources"
+    """Copies of repositories that were named by an address, from which tasks begin."""
     LOGS = "logs"
     """The output of checks, and what agents wrote to standard error."""
     TRANSCRIPTS = "transcripts"

@@ -20,6 +20,7 @@ from typing import Protocol
 import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.core.schedule.recurring import is_ahead
 from orchestrator.core.schedule.time_of_day import TimeOfDay
 from orchestrator.daemon.backup.notes import DailyBackups, again_command, read_daily_backups, write_daily_backups
@@ -43,7 +44,7 @@ LONGEST_END = 10.0
 class Announce(Protocol):
     """Tells something that belongs to no decision of a task."""
 
-    async def __call__(self, key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> object: ...
+    async def __call__(self, key: str, kind: MachineNoticeKind, text: Sentence, *, command: str = "") -> object: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +160,8 @@ class BackupSchedule:
     async def _fail(self, now: datetime, reason: str, file: Path) -> None:
         self._note(replace(self._known, tried_at=now, failed_file=str(file), failure=reason))
         log.warning("backup_failed", file=str(file), reason=reason)
-        text = f"The daily backup to {file.parent} failed: {reason}"
+        sentence = "The daily backup to %(folder)s failed: %(reason)s"
+        text = Sentence(sentence, {"folder": file.parent, "reason": reason})
         try:
             await self.announce(f"backup:{stamp(now)}", MachineNoticeKind.SERVICE, text, command=again_command(file))
         except OSError as error:

@@ -8,7 +8,7 @@ import os
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,8 +83,11 @@ class Scanner:
         self._tasks.pop(item.task, None)
         self._folders.pop(item.name, None)
 
-    def scan(self, tasks: Sequence[TaskFacts], now: datetime) -> Inventory:
-        """Return everything that takes space now. Blocks; raises OSError if the data folder cannot be listed."""
+    def scan(self, tasks: Sequence[TaskFacts], named: Mapping[str, str], now: datetime) -> Inventory:
+        """Return everything that takes space now. Blocks; raises OSError if the data folder cannot be listed.
+
+        `named` says by the path of a repository what names it beside tasks, such as a schedule.
+        """
         self._incomplete.clear()
         known = {task.id: task for task in tasks}
         for gone in self._tasks.keys() - known.keys():
@@ -93,6 +96,7 @@ class Scanner:
             *(item for task in tasks for item in self._of_task(task, known, now)),
             *self._worktrees(known, now),
             *self._clones(known, now),
+            *self._sources(known, named, now),
             *self._quarantine(now),
         ]
         others = tuple((name, self._folder(name).size) for name in OTHERS)
@@ -155,6 +159,21 @@ class Scanner:
                 size=usage.size,
                 since=max(times, default=_time(usage, now)),
                 protection=f"{live} tasks that have not ended use it" if live else "",
+            )
+
+    def _sources(self, known: dict[str, TaskFacts], named: Mapping[str, str], now: datetime) -> Iterator[Item]:
+        for name in _listed(self._data / "sources"):
+            path, usage = str(self._data / "sources" / name), self._folder(f"sources/{name}")
+            tasks = [task for task in known.values() if task.repo == path]
+            live = sum(1 for task in tasks if _living(task, known))
+            in_use = f"{live} tasks that have not ended use it" if live else ""
+            yield Item(
+                kind=Kind.SOURCES,
+                name=f"sources/{name}",
+                task="",
+                size=usage.size,
+                since=max((_since(task, known, usage, now) for task in tasks), default=_time(usage, now)),
+                protection=in_use or (f"{named[path]} names it" if path in named else ""),
             )
 
     def _quarantine(self, now: datetime) -> Iterator[Item]:

@@ -1,12 +1,16 @@
 """What must stay although it is old: work that exists nowhere else. Asked of git only for what is due."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.retention.plan import Action, Item, Removal
 from orchestrator.core.retention.policy import Kind
 from orchestrator.core.task.task import Task
+from orchestrator.daemon.sources.copy import copy_at
+from orchestrator.daemon.sources.service import FOLDER as SOURCES
 from orchestrator.errors import OrchestratorError
+from orchestrator.integrations.credentials import Credentials
 from orchestrator.storage.store import FolderStore
 from orchestrator.workspaces.clone import Clone, WorkspaceError
 from orchestrator.workspaces.removal.unmerged import (
@@ -25,6 +29,7 @@ class Protection:
 
     store: FolderStore
     workspace: Workspace
+    login_of: Callable[[str], Credentials | None]
 
     def reason(self, removal: Removal) -> str:
         """Return why an item must stay as it is; empty if what is planned may be done."""
@@ -43,6 +48,8 @@ class Protection:
                     return self.of_task(self._task(item))
                 case Kind.CLONES:
                     return self._clone(item)
+                case Kind.SOURCES:
+                    return copy_at(self.store.data_dir / item.name, self.login_of).only_here()
                 case _:
                     return ""
         except (OrchestratorError, OSError) as error:
@@ -78,4 +85,5 @@ class Protection:
         if not tasks:
             return ""
         repo = Path(self.store.load(tasks[0]).task.source.repo)
-        return unmerged_clone(Clone(self.store.data_dir / item.name), repo, tasks)
+        is_removed = repo.parent == self.store.data_dir / SOURCES and not repo.exists()
+        return unmerged_clone(Clone(self.store.data_dir / item.name), repo, tasks, is_removed=is_removed)

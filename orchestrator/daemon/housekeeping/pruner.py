@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -99,7 +99,7 @@ class Pruner:
         return [(one, one.item.size if was else None) for one, was in zip(together, there, strict=True)]
 
     async def _remove(self, removal: Removal, by: str) -> Outcome:
-        """Archive or delete a task, compress a transcript, remove a clone."""
+        """Archive or delete a task, compress a transcript, remove a clone or a source."""
         item = removal.item
         try:
             if removal.action is Action.ARCHIVE:
@@ -117,12 +117,12 @@ class Pruner:
         for item in items:
             self.forget(item)
 
-    def _live(self) -> Collection[str]:
-        return set(self.tasks.supervisor.tasks)
+    def _live(self) -> dict[str, str]:
+        return {task.id: task.source.repo for task in tuple(self.tasks.supervisor.tasks.values())}
 
 
 def _goes_alone(removal: Removal) -> bool:
-    return removal.action is not Action.REMOVE or removal.item.kind in {Kind.TASKS, Kind.CLONES}
+    return removal.action is not Action.REMOVE or removal.item.kind in {Kind.TASKS, Kind.CLONES, Kind.SOURCES}
 
 
 def _failed(removal: Removal, error: Exception) -> str:

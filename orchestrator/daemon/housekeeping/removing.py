@@ -1,6 +1,6 @@
 """Carry out what a plan says, one item at a time; each is logged with its evidence, and a crash leaves none in half."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +12,7 @@ import orjson
 from orchestrator.core.retention.plan import Action, Removal
 from orchestrator.core.retention.policy import Kind
 from orchestrator.daemon.housekeeping.inventory import is_plain_output, kind_of_run_file
+from orchestrator.daemon.sources.in_use import SourcesInUse
 from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.formats.disk.seekable import compress_file
 from orchestrator.formats.files import write_atomically
@@ -30,16 +31,19 @@ class Remover:
     store: FolderStore
     workspace: Workspace
     trash: Trash
+    sources: SourcesInUse
     clock: Callable[[], datetime]
 
-    def carry_out(self, removal: Removal, by: str, live: Callable[[], Collection[str]]) -> int:
-        """Compress a transcript or remove a clone; return the bytes that are free after that.
+    def carry_out(self, removal: Removal, by: str, live: Callable[[], Mapping[str, str]]) -> int:
+        """Compress a transcript, remove a clone or a source; return the bytes that are free after that.
 
-        `live` returns the ids of the tasks that have not ended.
+        `live` returns the repositories of the tasks that have not ended, by their ids.
         """
         record = self.record(removal, by)
         if removal.action is Action.COMPRESS:
             return self._compress(removal, record)
+        if removal.item.kind is Kind.SOURCES:
+            return self._remove_source(removal, record, live)
         return self._remove_clone(removal, record, live)
 
     def discard(self, removals: Sequence[Removal], by: str) -> list[bool]:
@@ -96,7 +100,7 @@ class Remover:
         self.trash.removals.note({uuid4().hex: {**record, "bytes": freed}})
         return freed
 
-    def _remove_clone(self, removal: Removal, record: JsonObject, live: Callable[[], Collection[str]]) -> int:
+    def _remove_clone(self, removal: Removal, record: JsonObject, live: Callable[[], Mapping[str, str]]) -> int:
         """Remove a clone unless a task has begun to use it since it was planned."""
         name = Path(removal.item.name).name
         with self.workspace.preparing:
@@ -105,6 +109,16 @@ class Remover:
                 return 0
             self.trash.discard_all([Discard(paths=clone_paths(self.store.data_dir, name, tasks), record=record)])
         return removal.item.size
+
+    def _remove_source(self, removal: Removal, record: JsonObject, live: Callable[[], Mapping[str, str]]) -> int:
+        """Remove a copy of a repository elsewhere unless somebody has begun to use it since it was planned."""
+        item, folder = removal.item, self.store.data_dir / removal.item.name
+        with self.sources.unused(folder.name) as free:
+            is_older = folder.is_dir() and folder.stat().st_mtime <= item.since.timestamp()
+            if not free or not is_older or str(folder) in live().values():
+                return 0
+            self.trash.discard_all([Discard(paths=[folder], record=record)])
+        return item.size
 
     def _paths(self, removal: Removal, given_up: ExitStack) -> list[Path]:
         """Return the files and folders of an item; a worktree's are nobody else's until `given_up` is closed."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from shutil import disk_usage
@@ -17,6 +17,7 @@ from orchestrator.daemon.housekeeping.pruner import BY_POLICY, Outcome, Pruner
 from orchestrator.daemon.housekeeping.removing import Remover
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex
 from orchestrator.daemon.services.tasks import TaskService
+from orchestrator.daemon.sources.in_use import SourcesInUse
 from orchestrator.formats.codec import JsonObject, time_of
 from orchestrator.formats.fields import text_of
 from orchestrator.settings.settings import Settings
@@ -143,6 +144,10 @@ class DiskService:
     tasks: TaskService
     store: FolderStore
     workspace: Workspace
+    protection: Protection
+    sources: SourcesInUse
+    repositories: Callable[[], Awaitable[Mapping[str, str]]]
+    """What names a repository beside tasks, such as a schedule, by the repository's path."""
     clock: Callable[[], datetime]
     trash: Trash = field(init=False)
     background: Background = field(default_factory=Background)
@@ -156,8 +161,14 @@ class DiskService:
         self._pruner = Pruner(
             tasks=self.tasks,
             background=self.background,
-            protection=Protection(store=self.store, workspace=self.workspace),
-            remover=Remover(store=self.store, workspace=self.workspace, trash=self.trash, clock=self.clock),
+            protection=self.protection,
+            remover=Remover(
+                store=self.store,
+                workspace=self.workspace,
+                trash=self.trash,
+                sources=self.sources,
+                clock=self.clock,
+            ),
             forget=self._scanner.forget,
         )
 
@@ -240,7 +251,8 @@ class DiskService:
         async with self._measuring:
             tasks = await self.index.all_tasks()
             facts = await self.background.run(lambda: list(map(_facts, tasks)))
-            self._measured = facts, await self.background.run(self._scanner.scan, facts, self.clock())
+            named = await self.repositories()
+            self._measured = facts, await self.background.run(self._scanner.scan, facts, named, self.clock())
             return self._measured
 
     def _policy(self) -> Policy:

@@ -22,7 +22,8 @@ from orchestrator.daemon.task_factory import Submission
 from orchestrator.errors import OrchestratorError
 from orchestrator.formats.front_matter import read_front_matter
 from orchestrator.formats.table import DefinitionError, nearest
-from orchestrator.integrations.tickets.text.ticket import NoTicket, readable
+from orchestrator.integrations.errors import NoTicket
+from orchestrator.integrations.tickets.text.ticket import readable
 from orchestrator.redaction.display import escape_text
 from orchestrator.settings.sections.intake import InboxSettings
 

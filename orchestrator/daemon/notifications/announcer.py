@@ -8,6 +8,7 @@ import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind, Notice, check_key, key_of_task
 from orchestrator.core.notices.rules import Rules
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.records import masked_object
 from orchestrator.formats.codec import JsonObject
@@ -21,6 +22,7 @@ from orchestrator.integrations.notices.documents import (
 )
 from orchestrator.integrations.notices.entries import Delivery, Entry
 from orchestrator.integrations.notices.outbox import NoticeOutbox
+from orchestrator.integrations.notices.words import say
 from orchestrator.storage.task_files import TaskFiles
 
 log = structlog.get_logger()
@@ -58,7 +60,7 @@ class Announcer:
         self,
         key: str,
         kind: MachineNoticeKind,
-        text: str,
+        text: Sentence | str,
         *,
         command: str = "",
         channels: Sequence[str] | None = None,
@@ -71,7 +73,7 @@ class Announcer:
         at = self.clock()
         check_key(key)
         wanted = self.rules().channels_for(kind.value, at) if channels is None else channels
-        document = machine_announcement(key, kind, text, at, command)
+        document = machine_announcement(key, kind, say(text, self.language()), at, command)
         return await self._store(key, kind.value, self._composed(document), wanted)
 
     async def announce_report(self, key: str, report: Composed, html: str, channels: Sequence[str]) -> bool:

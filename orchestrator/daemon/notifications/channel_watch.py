@@ -15,6 +15,7 @@ import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
 from orchestrator.core.notices.delivery import DeliveryStatus
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.daemon.notifications.announcer import Announcer
 from orchestrator.formats.codec import stamp
 from orchestrator.integrations.notices.entries import Delivery
@@ -41,7 +42,10 @@ class ChannelWatch:
         before = self.book.of(channel)
         if before.told and before.failing_since:
             log.info("channel_recovered", channel=channel)
-            text = f"The channel {channel!r} works again. It had failed since {stamp(before.failing_since)}."
+            text = Sentence(
+                "The channel %(channel)r works again. It had failed since %(since)s.",
+                {"channel": channel, "since": stamp(before.failing_since)},
+            )
             told_on = [one.channel for one in self._tellings(channel, before)] or [before.told]
             await self._tell(MachineNoticeKind.CHANNEL_RECOVERED, channel, before, text, told_on)
         await self._note(channel, before.worked(at))
@@ -56,9 +60,10 @@ class ChannelWatch:
         if health.failures == DEAD_AFTER:
             log.warning("channel_dead", channel=channel, reason=reason, told_on=other)
         if other is not None and health.failing_since:
-            text = (
-                f"The channel {channel!r} does not work since {stamp(health.failing_since)}: {reason}. "
-                "What it was to tell waits in the outbox."
+            text = Sentence(
+                "The channel %(channel)r does not work since %(since)s: %(reason)s. "
+                "What it was to tell waits in the outbox.",
+                {"channel": channel, "since": stamp(health.failing_since), "reason": reason},
             )
             if await self._tell(MachineNoticeKind.CHANNEL_FAILED, channel, health, text, [other]):
                 await self._note(channel, replace(health, told=other))
@@ -91,7 +96,7 @@ class ChannelWatch:
         return min(others, key=lambda name: self.book.of(name).failures, default=None)
 
     async def _tell(
-        self, kind: MachineNoticeKind, channel: str, health: ChannelHealth, text: str, on: Sequence[str]
+        self, kind: MachineNoticeKind, channel: str, health: ChannelHealth, text: Sentence, on: Sequence[str]
     ) -> bool:
         """Tell something of a channel on others; return whether that is on disk now."""
         key, known = _key(kind, channel, health), self.announcer.rules().channels

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.core.task.user_requests import how_to_answer
 from orchestrator.daemon.inspection.attention import Attention, AttentionService
 from orchestrator.daemon.notifications.announcer import Announcer
@@ -50,7 +51,10 @@ class Escalations:
         if self.announcer.outbox.get(key):
             return
         minutes = (self.announcer.clock() - one.since).total_seconds() / 60
-        text = "\n".join(_lines(one, f"Nobody has answered for {minutes:.0f} minutes."))
+        text = Sentence(
+            "Nobody has answered for %(minutes)s minutes.\n%(about)s",
+            {"minutes": f"{minutes:.0f}", "about": "\n".join(_lines(one))},
+        )
         try:
             await self.announcer.announce(
                 key, MachineNoticeKind.ESCALATION, text, command=_command(one), channels=channels
@@ -68,8 +72,7 @@ def _which(one: Attention) -> str:
     return str(one.request.number) if one.request else f"blocked-{stamp(one.since)}"
 
 
-def _lines(one: Attention, head: str) -> Iterator[str]:
-    yield head
+def _lines(one: Attention) -> Iterator[str]:
     yield f"{one.task.id}: {one.task.title}"
     yield (one.request.draft.text if one.request else one.task.block_reason or "")[:LONGEST_TEXT]
 

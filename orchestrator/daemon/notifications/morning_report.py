@@ -17,6 +17,7 @@ import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
 from orchestrator.core.notices.report_time import DueReport, ReportMark, due_report, valid_mark
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.core.schedule.time_of_day import TimeOfDay
 from orchestrator.daemon.notifications.announcer import Announcer
 from orchestrator.daemon.reporting.night_report import NightReport, NightReportService
@@ -25,7 +26,8 @@ from orchestrator.formats.codec import JsonObject, stamp, time_of
 from orchestrator.formats.fields import text_of
 from orchestrator.formats.files import make_private
 from orchestrator.formats.versioned import read_versioned, write_versioned
-from orchestrator.integrations.notices.documents import WORDS, Composed, machine_announcement, subject
+from orchestrator.integrations.notices.documents import Composed, machine_announcement, subject
+from orchestrator.integrations.notices.words import WORDS, say
 from orchestrator.settings.sections.notify import NotifySettings, ReportFormat
 
 log = structlog.get_logger()
@@ -50,8 +52,8 @@ class WrittenReport:
 class ReportWriter(Protocol):
     """Writes reports. Blocks."""
 
-    def write(self, report: NightReport, wanted: ReportFormat, zone: tzinfo) -> WrittenReport:
-        """Return a report in this format, its times in a zone."""
+    def write(self, report: NightReport, wanted: ReportFormat, zone: tzinfo, language: str) -> WrittenReport:
+        """Return a report in this format and language, its times in a zone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +95,11 @@ class MorningReport:
         if (stored := self.announcer.outbox.get(key)) is not None:
             return time_of(text_of(stored.document.get("until")))
         report = await self.reports.report(found.since, None)
-        wanted = self.settings().report
-        written = await asyncio.to_thread(self.writer.write, report, wanted.format, times.zone)
-        late = f"This report is late: it was due at {times.at:%H:%M}, and nobody could send it.\n\n" * found.is_late
-        title = f"{WORDS[self.settings().language]['morning_report']} {found.day.isoformat()}: {written.headline}"
+        wanted, language = self.settings().report, self.settings().language
+        written = await asyncio.to_thread(self.writer.write, report, wanted.format, times.zone, language)
+        sentence = "This report is late: it was due at %(at)s, and nobody could send it."
+        late = f"{say(Sentence(sentence, {'at': f'{times.at:%H:%M}'}), language)}\n\n" * found.is_late
+        title = f"{WORDS[language]['morning_report']} {found.day.isoformat()}: {written.headline}"
         document = machine_announcement(key, MachineNoticeKind.MORNING_REPORT, title, report.until)
         document |= {"since": stamp(report.since), "until": stamp(report.until), "late": found.is_late}
         if len(orjson.dumps(written.document)) <= LARGEST_DOCUMENT:

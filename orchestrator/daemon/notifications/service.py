@@ -7,6 +7,7 @@ from datetime import datetime
 
 from orchestrator.core.events.notice import MachineNoticeKind
 from orchestrator.core.notices.rules import held_until
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.daemon.notifications.announcer import Announcer
 from orchestrator.daemon.notifications.channel_watch import ChannelWatch
 from orchestrator.errors import OrchestratorError
@@ -97,7 +98,9 @@ class NotificationService:
 
     async def _announce_test(self, name: str) -> str:
         key = f"test:{name}:{stamp(self.announcer.clock())}"
-        text = f"This is a test of the channel {name!r}. If you read it, the channel works."
+        text = Sentence(
+            "This is a test of the channel %(channel)r. If you read it, the channel works.", {"channel": name}
+        )
         await self.announcer.announce(key, MachineNoticeKind.TEST, text, channels=[name])
         return key
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import structlog
 
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.core.schedule.recurring import DueTimes, RunResult
 from orchestrator.daemon.schedules.records import PendingRun, ScheduledRun, TaskSchedule
 from orchestrator.formats.codec import stamp
@@ -25,10 +26,13 @@ def with_times(schedule: TaskSchedule, found: DueTimes, now: datetime) -> TaskSc
     return replace(schedule, handled=found.until, pending=pending)
 
 
-def not_submitted(schedule: TaskSchedule, run: ScheduledRun) -> str:
+def not_submitted(schedule: TaskSchedule, run: ScheduledRun) -> Sentence:
     """Return what was not submitted, for people."""
-    times = "1 run was" if run.count == 1 else f"{run.count} runs were"
-    return f"schedule {schedule.id}: {times} {run.result.value}, the last at {stamp(run.due)}: {run.reason}"
+    times = "1 run was" if run.count == 1 else "%(count)s runs were"
+    return Sentence(
+        f"schedule %(name)s: {times} {run.result.value}, the last at %(due)s: %(reason)s",
+        {"name": schedule.id, "count": run.count, "due": stamp(run.due), "reason": run.reason},
+    )
 
 
 def free_name(title: str, known: set[str]) -> str:

@@ -15,11 +15,13 @@ from typing import Protocol
 import structlog
 
 from orchestrator.core.events.notice import MachineNoticeKind
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult, due_times, is_ahead
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.schedules.ahead import Ahead, next_times, recurrence_of, times_ahead
 from orchestrator.daemon.schedules.due import free_name, not_submitted, with_times
 from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
+from orchestrator.daemon.schedules.made import made_on_disk, newest_made, with_made
 from orchestrator.daemon.schedules.records import (
     PendingRun,
     ScheduledRun,
@@ -33,7 +35,6 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.formats.codec import stamp
 from orchestrator.formats.person import person_name
 from orchestrator.settings.sections.windows import zone_of
-from orchestrator.storage.records import TaskSummary
 from orchestrator.storage.store import FolderStore
 from orchestrator.supervisor.protocols import Store
 from orchestrator.supervisor.supervisor import Supervisor
@@ -63,7 +64,7 @@ class NewSchedule:
 class Tell(Protocol):
     """Tells people something once; `command` shows more of it. Raises OSError."""
 
-    async def __call__(self, key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> bool: ...
+    async def __call__(self, key: str, kind: MachineNoticeKind, text: Sentence, *, command: str = "") -> bool: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,6 +81,8 @@ class ScheduleService:
     _next: dict[tuple[str, str], tuple[datetime, datetime]] = field(default_factory=dict)
     """For a line and zone: a moment, and the time that comes next after it."""
     _interrupted: set[str] = field(default_factory=set)
+    _compared: set[str] = field(default_factory=set)
+    """The schedules whose records were compared with the tasks on disk since the start of this process."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -108,7 +111,7 @@ class ScheduleService:
     async def not_submitted(self, since: datetime, until: datetime) -> list[str]:
         """Return what was not submitted between two times, and why, for people."""
         return [
-            not_submitted(one, run)
+            str(not_submitted(one, run))
             for one in await self.listed()
             for run in one.runs
             if since <= run.at < until and run.result is not RunResult.SUBMITTED
@@ -257,9 +260,21 @@ class ScheduleService:
                 schedule = await self._handle(schedule, self._put_back(schedule, now))
             following = recurrence_of(schedule).next_after
             found = await asyncio.to_thread(due_times, schedule.handled, now, following, schedule.missed)
+            if found and schedule.id not in self._compared:
+                schedule = await self._compare(schedule, min((*found.missed, found.due or now)), now)
+                found = await asyncio.to_thread(due_times, schedule.handled, now, following, schedule.missed)
             schedule = await self._handle(schedule, with_times(schedule, found, now)) if found else schedule
         if schedule.pending is not None:
             await self._submit(schedule, schedule.pending)
+
+    async def _compare(self, schedule: TaskSchedule, since: datetime, now: datetime) -> TaskSchedule:
+        """Return the schedule as its tasks on disk show it: its own record may come from an older backup."""
+        made = await asyncio.to_thread(newest_made, self.tasks, schedule, since, now)
+        if made is not None and made.due > schedule.handled:
+            log.warning("schedule_record_older", schedule=schedule.id, task=made.task.id, due=stamp(made.due))
+            schedule = await self._save(with_made(schedule, made))
+        self._compared.add(schedule.id)
+        return schedule
 
     def _put_back(self, schedule: TaskSchedule, now: datetime) -> TaskSchedule:
         """Return a schedule whose mark lies ahead of the clock, with its times counting again from now on.
@@ -309,7 +324,7 @@ class ScheduleService:
         live = next((task.id for task in self.supervisor.tasks.values() if task.schedule.made_by == key), None)
         if live is not None or schedule.id not in self._interrupted:
             return live
-        return await asyncio.to_thread(_made_on_disk, self.tasks, key, stamp(pending.since - timedelta(days=1)))
+        return await asyncio.to_thread(made_on_disk, self.tasks, key, pending.since)
 
     def _overlapping(self, schedule: TaskSchedule) -> str | None:
         """Return why no second task may begin, if the one before it has not ended and none is to wait for it."""
@@ -380,13 +395,3 @@ def build_schedules(
         clock=submissions.clock,
         tell=tell,
     )
-
-
-def _made_on_disk(tasks: Store, key: str, since: str) -> str | None:
-    """Return the task of any state that carries a mark. Blocks."""
-    for one in tasks.summaries():
-        if isinstance(one, TaskSummary) and one.created_at >= since and one.parent is None:
-            with suppress(StoreError):
-                if tasks.load(one.id).task.schedule.made_by == key:
-                    return one.id
-    return None

@@ -4,7 +4,8 @@ Tasks begin from it and are delivered to it, as to any repository of the user's;
 branch of the copy follows that of the remote as long as no task's result was put there.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from orchestrator.integrations.publishing.push import access_to
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.folders import build_aside
 from orchestrator.workspaces.git import Git, GitError
+from orchestrator.workspaces.removal.unmerged import commits_beyond
 
-FETCH_TIMEOUT = 3600.0
+FETCH_TIMEOUT, LOOK_TIMEOUT = 3600.0, 60.0
 REMOTE, HEADS = "refs/remotes/origin/", "refs/heads/"
 _FETCH = ("fetch", "--quiet", "--prune", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
 _WHAT = (f"+{HEADS}*:{REMOTE}*", "+refs/tags/*:refs/tags/*")
@@ -35,6 +37,7 @@ class Copy:
         try:
             if self.folder.exists():
                 self._fetch(self.folder)
+                os.utime(self.folder)  # when a copy was used last decides how long it is kept
             else:
                 build_aside(self.folder, self._fill)
         except GitError as error:
@@ -44,6 +47,18 @@ class Copy:
                 "`git ls-remote` works by hand as the daemon's user: over ssh with a key without a passphrase and a "
                 "known host, over https with the forge's token in the settings or its tool's login"
             ) from error
+
+    def only_here(self) -> str:
+        """Return what of the copy the remote does not have now; empty if it can be cloned again whole. Blocks.
+
+        Raises GitError where the remote cannot be asked.
+        """
+        git = Git.own(self.folder)
+        online = replace(git, network=True, overrides=access_to(self.address, self.login))
+        listed = online.run("ls-remote", "--heads", "--tags", "--", self.address, timeout=LOOK_TIMEOUT)
+        there = {line.partition("\t")[0] for line in listed.splitlines()}
+        count = commits_beyond(git, set(_refs(git, "refs/").values()), there)
+        return f"{count} commits that {escape_text(without_login(self.address))} does not have" if count else ""
 
     @property
     def size(self) -> int:
@@ -68,6 +83,12 @@ class Copy:
         branch = next((line.split()[1] for line in head.splitlines() if line.startswith(f"ref: {HEADS}")), None)
         if branch is not None:
             git.run("symbolic-ref", "HEAD", branch)
+
+
+def copy_at(folder: Path, login_of: Callable[[str], Credentials | None]) -> Copy:
+    """Return the copy in a folder. Blocks. Raises GitError if it is none."""
+    address = Git.own(folder).run("config", "--get", "remote.origin.url").strip()
+    return Copy(address=address, folder=folder, login=login_of(address))
 
 
 def _follow(git: Git, before: Mapping[str, str], now: Mapping[str, str]) -> None:

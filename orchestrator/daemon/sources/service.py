@@ -11,6 +11,7 @@ import structlog
 
 from orchestrator.daemon.sources.address import folder_name, parse_address
 from orchestrator.daemon.sources.copy import Copy
+from orchestrator.daemon.sources.in_use import SourcesInUse
 from orchestrator.daemon.sources.state import SourceState
 from orchestrator.errors import OrchestratorError
 from orchestrator.integrations.credentials import Credentials
@@ -52,6 +53,7 @@ class SourceService:
     data_dir: Path
     login_of: Callable[[str], Credentials | None]
     clock: Callable[[], datetime]
+    in_use: SourcesInUse = field(default_factory=SourcesInUse)
     _fetches: dict[str, _Fetch] = field(default_factory=dict)
     _free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
     _threads: ThreadPoolExecutor = field(
@@ -85,8 +87,12 @@ class SourceService:
             login = await asyncio.to_thread(self.login_of, address)
             try:
                 copy = Copy(address=address, folder=path, login=login)
-                await asyncio.get_running_loop().run_in_executor(self._threads, copy.bring_up_to_date)
+                await asyncio.get_running_loop().run_in_executor(self._threads, self._bring_up_to_date, copy)
             except (OrchestratorError, OSError) as error:
                 log.info("source_not_fetched", address=address, reason=str(error))
                 raise
             log.info("source_fetched", address=address, path=str(path))
+
+    def _bring_up_to_date(self, copy: Copy) -> None:
+        with self.in_use.using(copy.folder.name):
+            copy.bring_up_to_date()

@@ -9,61 +9,12 @@ from orchestrator.core.events.notice import MachineNoticeKind, Notice, NoticeKin
 from orchestrator.core.task.task import Task
 from orchestrator.formats.codec import Json, JsonObject, stamp, to_json
 from orchestrator.integrations.notices.entries import Entry
+from orchestrator.integrations.notices.words import STATUSES, WORDS
 from orchestrator.redaction.display import escape_text, remove_disguise
 
 LONGEST_SUBJECT, LONGEST_LINE = 180, 300
 LONGEST_TEXT, LONGEST_HTML = 64 * 1024, 256 * 1024
 MOST_IN_DIGEST = 200
-
-WORDS: dict[str, dict[str, str]] = {
-    "en": {
-        "review_asked": "Review wanted",
-        "question_asked": "Question",
-        "dependency_asked": "Something to provide",
-        "limit_reached": "Usage limit reached",
-        "login_missing": "Login missing",
-        "installation_broken": "Installation broken",
-        "blocked": "Blocked",
-        "failed": "Failed",
-        "completed": "Completed",
-        "reminder": "Reminder",
-        "escalation": "Unanswered",
-        "channel_failed": "A channel does not work",
-        "channel_recovered": "A channel works again",
-        "service": "The service",
-        "digest": "notices",
-        "schedule": "A scheduled task was not submitted",
-        "morning_report": "Morning report",
-        "test": "Test",
-        "task": "Task",
-        "stage": "Stage",
-        "run": "Run",
-    },
-    "ko": {
-        "review_asked": "리뷰 요청",
-        "question_asked": "질문",
-        "dependency_asked": "제공 요청",
-        "limit_reached": "사용 한도 도달",
-        "login_missing": "로그인 필요",
-        "installation_broken": "설치 오류",
-        "blocked": "중단됨",
-        "failed": "실패",
-        "completed": "완료",
-        "reminder": "알림",
-        "escalation": "미응답",
-        "channel_failed": "알림 채널 오류",
-        "channel_recovered": "알림 채널 복구",
-        "service": "서비스",
-        "digest": "건의 알림",
-        "schedule": "예약 작업이 제출되지 않음",
-        "morning_report": "아침 보고서",
-        "test": "시험",
-        "task": "작업",
-        "stage": "단계",
-        "run": "실행",
-    },
-}
-"""What notices are called in mails and messages, by language; programs get the kinds themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +32,11 @@ def compose(document: JsonObject, language: str) -> Composed:
     said = {name: str(document.get(name) or "") for name in ("event", "task_id", "title", "status", "stage", "text")}
     about = " ".join(filter(None, (said["task_id"], said["title"])))
     name = words.get(said["event"], said["event"])
+    status = STATUSES[language].get(said["status"], said["status"])
     first = said["text"].strip().partition("\n")[0]
     lines = [
         f"{words['task']}: {escape_text(about, LONGEST_LINE)}" if about else "",
-        f"{words['stage']}: {said['stage']} ({said['status']})" if said["stage"] else "",
+        f"{words['stage']}: {said['stage']} ({status})" if said["stage"] else "",
         f"{words['run']}: {document['what_to_do']}" if document.get("what_to_do") else "",
     ]
     body = "\n\n".join(filter(None, (remove_disguise(said["text"]).strip(), "\n".join(filter(None, lines)))))

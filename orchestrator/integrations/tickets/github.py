@@ -9,6 +9,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.markdown import visible
+from orchestrator.integrations.errors import NoTicket
 from orchestrator.integrations.http import HttpClient
 from orchestrator.integrations.tickets.text.classifier import priority_of, type_of
 from orchestrator.integrations.tickets.text.reference import Reference, Site, TicketQuery
@@ -16,7 +17,6 @@ from orchestrator.integrations.tickets.text.ticket import (
     MOST_COMMENTS,
     Moment,
     Named,
-    NoTicket,
     Requirement,
     TicketComment,
     Tracker,

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import assert_never
 
-from orchestrator.integrations.errors import Unreachable
+from orchestrator.integrations.errors import NoTicket, Unreachable
 from orchestrator.integrations.http import HttpClient, Patience
 from orchestrator.integrations.tickets.account import TrackerAccount, with_public
 from orchestrator.integrations.tickets.comments import fit_text, post_comment
@@ -19,7 +19,7 @@ from orchestrator.integrations.tickets.polling import Poll, Standing, TicketSear
 from orchestrator.integrations.tickets.text.plain_text import from_text
 from orchestrator.integrations.tickets.text.reference import Reference, TicketQuery, parse_reference
 from orchestrator.integrations.tickets.text.template import parse_template
-from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement, Tracker
+from orchestrator.integrations.tickets.text.ticket import Requirement, Tracker
 from orchestrator.settings.environment import environment_with_secrets
 from orchestrator.settings.settings import Settings
 

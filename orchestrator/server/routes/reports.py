@@ -1,7 +1,7 @@
 """What an operator reads about the whole: the night report, statistics, and metrics for Prometheus."""
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
@@ -40,10 +40,11 @@ async def report(
     since: Instant | None = None,
     until: Instant | None = None,
     format: Annotated[ReportFormat, Query()] = ReportFormat.JSON,  # noqa: A002 - the name of the parameter
+    language: Annotated[Literal["en", "ko"] | None, Query(description="By default that of notices.")] = None,
 ) -> Response:
     """Show what happened since a time, by default in the last 24 hours, and what waits for a person now."""
     view = await read_report(service, since, until)
-    written = await aside(as_text, view, format)
+    written = await aside(as_text, view, format, UTC, language or service.notifications.announcer.language())
     return Response(written, headers={"Content-Type": MEDIA[format]})
 
 

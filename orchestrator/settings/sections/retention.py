@@ -33,6 +33,7 @@ class RetentionSettings(SettingsSection):
     archive_days: Days = 90.0
     worktrees: KeepSettings = KeepSettings(days=14)
     clones: KeepSettings = KeepSettings(days=180)
+    sources: KeepSettings = KeepSettings(days=30)
     logs: KeepSettings = KeepSettings(days=60)
     transcripts: KeepSettings = KeepSettings(days=90)
     sessions: KeepSettings = KeepSettings(days=30)

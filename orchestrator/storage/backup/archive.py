@@ -30,6 +30,10 @@ HEADER, MANIFEST, DATA, SETTINGS = "backup.json", "manifest.jsonl", "data", "set
 LEVEL = 3
 PIECE = 1024 * 1024
 """Bytes that are read or written at once."""
+WRITTEN_BACK = 8 * PIECE
+"""Bytes after which is waited for the disk. Else it has to take hundreds of megabytes at some moment, for which every
+program that stores something waits, such as the daemon with its decisions.
+"""
 LARGEST_READ = 4 * PIECE
 """Bytes; nothing that a reader asks for at once is larger, whatever the sizes in an archive claim."""
 LARGEST_HEADER = 64 * 1024
@@ -69,6 +73,7 @@ class ArchiveWriter:
         self._file, self._manifest = file, manifest
         self._compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
         self._frame: zstandard.ZstdCompressionObj | None = None
+        self._behind = 0
         self.files, self.size = 0, 0
         self.add_document(HEADER, header)
 
@@ -132,7 +137,11 @@ class ArchiveWriter:
     def _write(self, content: bytes) -> None:
         if self._frame is None:
             self._frame = self._compressor.compressobj()
-        self._file.write(self._frame.compress(content))
+        self._behind += self._file.write(self._frame.compress(content))
+        if self._behind >= WRITTEN_BACK:
+            self._file.flush()
+            os.fdatasync(self._file.fileno())
+            self._behind = 0
 
     def _end_frame(self) -> None:
         if self._frame is not None:

@@ -84,21 +84,34 @@ def unmerged_checkpoints(workspace: Workspace, task: Task, checkpoints: Sequence
         return f"its clone cannot be looked at: {error}"
 
 
-def unmerged_clone(clone: Clone, repo: Path, tasks: Collection[str]) -> str:
-    """Return what keeps a clone from being removed: commits of these tasks that its repository lacks. Blocks."""
+def unmerged_clone(clone: Clone, repo: Path, tasks: Collection[str], *, is_removed: bool = False) -> str:
+    """Return what keeps a clone from being removed: commits of these tasks that its repository lacks. Blocks.
+
+    With `is_removed` that was a copy of the daemon's own, of which all was elsewhere when it was removed.
+    """
     try:
         mine = [sha for sha, name in _refs(clone.git, "refs/orchestrator/") if _belongs(name, tasks)]
         if not mine:
             return ""
-        user, _ = open_repository(repo)
-        theirs = {sha for sha, _ in _refs(user, "refs/")}
+        places = ("refs/remotes/", "refs/tags/") if is_removed else ("refs/",)
+        git = clone.git if is_removed else open_repository(repo)[0]
+        theirs = {sha for place in places for sha, _ in _refs(git, place)}
         delivered = {sha for sha, name in _refs(clone.git, "refs/orchestrator/") if name.endswith("/delivered")}
-        known = [sha for sha in theirs | delivered if clone.has(sha)]
-        asked = "".join(f"{sha}\n" for sha in mine) + "".join(f"^{sha}\n" for sha in known)
-        count = int(clone.git.run("rev-list", "--count", "--stdin", stdin=asked.encode()).strip())
+        count = commits_beyond(clone.git, mine, theirs | delivered)
     except (OrchestratorError, OSError, ValueError) as error:
         return f"it cannot be compared with its repository: {error}"
     return f"{count} commits that {escape_text(str(repo))} does not have" if count else ""
+
+
+def commits_beyond(git: Git, commits: Collection[str], known: Collection[str]) -> int:
+    """Return how many commits lead to these and are no part of the known ones, of which some may not be here."""
+    if not commits:
+        return 0
+    listed = "".join(f"{sha}\n" for sha in sorted(known)).encode()
+    kinds = git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=listed).splitlines()
+    here = [row.split(" ")[0] for row in kinds if row.endswith((" commit", " tag"))]
+    asked = "".join(f"{sha}\n" for sha in commits) + "".join(f"^{sha}\n" for sha in here)
+    return int(git.run("rev-list", "--count", "--stdin", stdin=asked.encode()).strip())
 
 
 def tasks_of_clones(data_dir: Path) -> dict[str, list[str]]:

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from orchestrator.integrations.tickets.text.ticket import NoTicket, Tracker
+from orchestrator.integrations.errors import NoTicket
+from orchestrator.integrations.tickets.text.ticket import Tracker
 from orchestrator.redaction.display import escape_text
 
 LONGEST = 1000

@@ -13,8 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from orchestrator.core.task.task import Priority
 from orchestrator.core.task.ticket import LOCAL, TicketType
-from orchestrator.errors import OrchestratorError
 from orchestrator.formats.markdown import cleaned, open_fence, visible
+from orchestrator.integrations.errors import NoTicket
 from orchestrator.redaction.display import escape_text
 from orchestrator.redaction.rules import LARGEST_TEXT
 
@@ -54,10 +54,6 @@ class Named(TrackerRecord):
     """Anything in a tracker's answer that has a name."""
 
     name: str = ""
-
-
-class NoTicket(OrchestratorError):
-    """A text cannot be a ticket."""
 
 
 class Tracker(StrEnum):

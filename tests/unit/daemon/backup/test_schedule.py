@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from orchestrator.core.events.notice import MachineNoticeKind
+from orchestrator.core.notices.sentence import Sentence
 from orchestrator.daemon.backup.notes import DailyBackups, read_daily_backups, write_daily_backups
 from orchestrator.daemon.backup.schedule import BackupSchedule, owner_of, remove_oldest
 from orchestrator.daemon.backup.service import BackupBusy, BackupService, NoBackups, NoSuchBackup
@@ -74,7 +75,7 @@ async def told_of_a_failure(
     told: asyncio.Queue[str] = asyncio.Queue()
     left = times or [datetime(2026, 11, 23, 12, tzinfo=UTC)]
 
-    async def announce(key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> None:
+    async def announce(key: str, kind: MachineNoticeKind, text: Sentence, *, command: str = "") -> None:
         await told.put(f"{key} {kind} {text} {command}")
 
     schedule = BackupSchedule(
@@ -143,7 +144,7 @@ async def test_a_folder_that_is_not_set_or_not_there_is_told(tmp_path: Path) -> 
 
 
 def backup_service(data_dir: Path, settings: BackupSettings, now: datetime) -> BackupService:
-    async def announce(key: str, kind: MachineNoticeKind, text: str, *, command: str = "") -> None:
+    async def announce(key: str, kind: MachineNoticeKind, text: Sentence, *, command: str = "") -> None:
         raise AssertionError(text)
 
     schedule = BackupSchedule(

@@ -5,8 +5,9 @@ import pytest
 from orchestrator.core.task.task import Priority
 from orchestrator.core.task.ticket import TicketType
 from orchestrator.formats.table import DefinitionError
+from orchestrator.integrations.errors import NoTicket
 from orchestrator.integrations.tickets.text.plain_text import from_text
-from orchestrator.integrations.tickets.text.ticket import NoTicket, Requirement
+from orchestrator.integrations.tickets.text.ticket import Requirement
 
 WHOLE = """---
 key: ABC-7

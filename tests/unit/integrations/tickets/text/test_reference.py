@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.integrations.errors import NoTicket
 from orchestrator.integrations.tickets.text.reference import Site, parse_reference
-from orchestrator.integrations.tickets.text.ticket import NoTicket, Tracker
+from orchestrator.integrations.tickets.text.ticket import Tracker
 
 JIRA = Site(kind=Tracker.JIRA, url="https://acme.example/jira")
 GITHUB = Site(kind=Tracker.GITHUB, url="https://github.com")

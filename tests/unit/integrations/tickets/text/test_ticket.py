@@ -6,12 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from orchestrator.integrations.errors import NoTicket
 from orchestrator.integrations.tickets.text.template import Section, parse_template
 from orchestrator.integrations.tickets.text.ticket import (
     LONGEST_COMMENT,
     MOST_COMMENTS,
     MOST_NAMES,
-    NoTicket,
     Requirement,
     TicketComment,
     Tracker,
