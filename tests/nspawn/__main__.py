@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
-from tests.nspawn import backups, notices, scenarios, schedules
+from tests.nspawn import backups, notices, people, power, scenarios, schedules
 from tests.nspawn.machine import boot, build, entering, obstacle, stop
 from tests.nspawn.scenarios import say
 
@@ -26,6 +26,7 @@ SCENARIOS: Mapping[str, Callable[[], None]] = {
         *(schedules.schedules, schedules.commands, schedules.missed, schedules.zones),
         *(notices.notices, notices.dead_channel, notices.morning_report),
         *(backups.daily_backup, backups.backup_and_restore, backups.later_format),
+        *(people.people, people.several, power.power_cuts),
         scenarios.uninstall,
     )
 }

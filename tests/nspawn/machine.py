@@ -91,6 +91,22 @@ def stop() -> None:
     LEADER.unlink(missing_ok=True)
 
 
+def cut_power() -> None:
+    """End every process of the machine at once; what they had not yet handed to the kernel is lost."""
+    leader = int(LEADER.read_text())
+    keeper = int(Path(f"/proc/{leader}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(leader, signal.SIGKILL)
+    until("the end of the machine", lambda: not Path(f"/proc/{leader}").exists() and not _lives(keeper))
+    LEADER.unlink()
+
+
+def _lives(pid: int) -> bool:
+    """Return whether a process runs; one that ended and that nobody asked about is a zombie."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
 def is_running() -> bool:
     """Return whether the machine runs."""
     with suppress(OSError, ValueError):

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 
 from tests.fakes.receiver_process import taken
@@ -126,19 +127,20 @@ def morning_report() -> None:
     assert not since_last, since_last
 
 
-def set_up_with_receivers(report: str = "") -> None:
-    """Start the receivers with nothing taken, and the service with both as channels."""
+def set_up_with_receivers(settings: str = "", *, report: str = "", stopped: Sequence[str] = ()) -> None:
+    """Start the receivers with nothing taken but those to stay `stopped`, and the service with both as channels."""
     out("sh", "-ec", MAKE_RECEIVERS)
     for name in RECEIVERS:
         run("systemctl", "stop", f"{name}.service")
         (ROOT / f"var/tmp/{name}.taken").unlink(missing_ok=True)
-        start_receiver(name)
+        if name not in stopped:
+            start_receiver(name)
     secret = ROOT / SECRET[1:]
     secret.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     secret.write_text("a secret of the desk, long enough\n")
     secret.chmod(0o600)
-    settings = CHANNELS + RULES.format(at=report or clock(now() - timedelta(hours=2)))
-    set_up(settings, scenario=ASKING, drop_in=f"LoadCredential=DESK_SECRET:{SECRET}\n")
+    told = settings or CHANNELS + RULES.format(at=report or clock(now() - timedelta(hours=2)))
+    set_up(told, scenario=ASKING, drop_in=f"LoadCredential=DESK_SECRET:{SECRET}\n")
 
 
 def start_receiver(name: str) -> None:
