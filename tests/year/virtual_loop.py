@@ -14,6 +14,8 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
+PRECISION = 1e-6
+"""Seconds by which a timer may be early; after half a year a float no longer holds asyncio's own nanosecond."""
 LONGEST_MOMENT = 0.002
 """Seconds that one access to the disk takes at most, before it happens and after."""
 
@@ -81,6 +83,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._selector_of_ours.jump = self._jump
         self._elapsed, self._start, self._on_jump, self._rng = 0.0, start, on_jump, rng
         super().__init__(self._selector_of_ours)
+        self._clock_resolution = PRECISION
         self.set_task_factory(_make_task)
 
     def time(self) -> float:
