@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from orchestrator.core.events import events
-from orchestrator.core.schedule.admission import SchedulerSnapshot, active_limit_before, places
+from orchestrator.core.schedule.admission import SchedulerSnapshot, active_limit_before, is_within_budgets, places
 from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import Task, TaskStatus
@@ -24,6 +24,8 @@ PATIENCE = timedelta(minutes=7)
 PRECISION = timedelta(minutes=1)
 """How precisely times are named."""
 MOST_EXAMPLES = 20
+AT_ONCE = "at once"
+"""The kind of a claim that a task goes on in a moment."""
 
 _WINDOW = re.compile(r"its run window (\S+) opens at (?:\w{3} (\d{4}-\d\d-\d\d) )?(\d\d:\d\d) ([^\s,]+), ")
 _UTC = r"(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?) UTC"
@@ -112,7 +114,7 @@ class Reasons:
         before, self._last[task.id] = self._last.get(task.id), task
         if before is None or (_state(before) == _state(task) and not task.is_over):
             return
-        claims, now = self._claims.pop(task.id, ()), self.clock.now
+        claims, now = self._claims.pop(task.id, ()), event.at
         if stands(task) and not task.is_over:
             self._claims[task.id] = [one for one in claims if one.until is not None and one.until - PRECISION > now]
         for claim in claims:
@@ -120,9 +122,11 @@ class Reasons:
                 self._judge(claim, before, task, event)
 
     def _judge(self, claim: Claim, before: Task, task: Task, event: events.Event) -> None:
-        now, supervisor = self.clock.now, self._supervisor
+        now, supervisor = event.at, self._supervisor
         assert supervisor is not None
-        if _by_person(event):
+        if claim.kind == AT_ONCE and self._started_at and now - max(claim.at, self._started_at) > PATIENCE:
+            self._break(task.id, f"{claim.at:%m-%d %H:%M} said {claim.text!r}, and then came only {event}")
+        elif _by_person(event):
             self.kept[f"{claim.kind}: a person"] += 1
         elif claim.until is not None and now >= claim.until - PRECISION:
             self.kept[f"{claim.kind}: the time it named"] += 1
@@ -137,7 +141,8 @@ class Reasons:
             )
 
     def _is_new(self, claim: Claim) -> bool:
-        return claim.until is not None and (claim.task, claim.kind, claim.until) not in self._times
+        is_timed = claim.until is not None and claim.kind != AT_ONCE
+        return is_timed and (claim.task, claim.kind, claim.until) not in self._times
 
     def _look_again(self, claim: Claim) -> None:
         """Look, some minutes after a time that was named, whether the wait is over."""
@@ -187,7 +192,7 @@ def _state(task: Task) -> tuple[object, ...]:
 def claims_of(task: Task, why: Why, now: datetime) -> list[Claim]:
     """Return what is claimed of a task, as a person reads it."""
     text = "; ".join((*why.facts, why.next))
-    found = [claimed for fact in why.facts if (claimed := _claimed(fact, now))] or _claimed_next(task, why)
+    found = [claimed for fact in why.facts if (claimed := _claimed(fact, now))] or _claimed_next(task, why, now)
     return [Claim(task=task.id, at=now, kind=kind, until=until, names=names, text=text) for kind, until, names in found]
 
 
@@ -207,9 +212,9 @@ def _claimed(fact: str, now: datetime) -> tuple[str, datetime | None, tuple[str,
     return next(((kind, None, ()) for words, kind in _WORDS.items() if words in fact), None)
 
 
-def _claimed_next(task: Task, why: Why) -> list[tuple[str, datetime | None, tuple[str, ...]]]:
+def _claimed_next(task: Task, why: Why, now: datetime) -> list[tuple[str, datetime | None, tuple[str, ...]]]:
     """Return what is claimed by the command or the time that makes a task go on; none if it is not understood."""
-    kind, until = _next_kind(task, why)
+    kind, until = (AT_ONCE, now) if why.next.endswith(" by itself in a moment") else _next_kind(task, why)
     return [(kind, until, ())] if kind else []
 
 
@@ -250,7 +255,8 @@ def _is_over(claim: Claim, task: Task, event: events.Event, snapshot: SchedulerS
         case "pressure":
             return snapshot.capacity.pressure is None
         case "budget" | "day":
-            return isinstance(event, events.CapsChanged | events.ResumeRequested)
+            eased = isinstance(event, events.CapsChanged | events.ResumeRequested)
+            return eased or is_within_budgets(task, snapshot)
         case "children":
             return not any(child.status.is_open for child in task.children)
         case _:

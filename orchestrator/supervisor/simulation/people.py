@@ -4,7 +4,7 @@ They see a task only as it was committed, and repeat a request that the daemon c
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,6 +24,7 @@ from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, 
 
 RETRY_DELAY = 10 * MINUTE
 """How long users wait before they repeat a request to a daemon that is down."""
+REPOS = ("/simulated/repo",)
 CHECKS = (Check(name="unit_test", command="pytest -q"), Check(name="lint", command="ruff check"))
 _PRIORITIES = (Priority.LOW, Priority.NORMAL, Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.CRITICAL)
 
@@ -45,9 +46,11 @@ class People:
         rng: Random,
         probabilities: Probabilities,
         policy: Callable[[Autonomy, float | None], TaskPolicy],
+        repos: Sequence[str] = REPOS,
     ):
         self.actions: deque[UserAction] = deque()
         self._clock, self._rng, self._probabilities, self._policy = clock, rng, probabilities, policy
+        self._repos = repos
         self._seen: set[str] = set()
         self._retries: dict[str, int] = {}
 
@@ -98,13 +101,14 @@ class People:
         rng, probabilities = self._rng, self._probabilities
         autonomy = Autonomy.INTERACTIVE if rng.random() < probabilities.interactive else Autonomy.AUTO
         usd = round(random_duration(rng, 5.0), 2) if rng.random() < probabilities.capped else None
+        repo = rng.choice(self._repos) if len(self._repos) > 1 else self._repos[0]
         return Task(
             id=name,
             title=f"Ticket {name}",
             folder=f"/simulated/{name}",
             ticket=Ticket(key=name, sensitive_check=SensitiveCheck(result="CLEAN")),
             pipeline=rng.choices(list(pipelines), list(pipelines.values()))[0],
-            source=Source(repo="/simulated/repo", base_branch="main", base_commit="b" * 40, branch=f"feature/{name}"),
+            source=Source(repo=repo, base_branch="main", base_commit="b" * 40, branch=f"feature/{name}"),
             timing=Timing(created_at=at),
             updated_at=at,
             evaluation=Evaluation(checks=CHECKS[: rng.randint(0, 2)]),
