@@ -84,6 +84,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         "The channel %(channel)r works again. It had failed since %(since)s.": (
             "알림 채널 %(channel)r이(가) 다시 작동합니다. %(since)s부터 실패하고 있었습니다."
         ),
+        "The backup to %(folder)s failed: %(reason)s": "%(folder)s에 하는 백업이 실패했습니다: %(reason)s",
         "The daily backup to %(folder)s failed: %(reason)s": "%(folder)s에 매일 하는 백업이 실패했습니다: %(reason)s",
         "This is a test of the channel %(channel)r. If you read it, the channel works.": (
             "알림 채널 %(channel)r의 시험입니다. 이 글이 보이면 채널이 작동합니다."
