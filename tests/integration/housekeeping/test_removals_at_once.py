@@ -9,6 +9,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from orchestrator.core.task.task import TaskStatus
 from tests.fakes.ended_tasks import EndedTasks
 from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon, serving
 
@@ -86,3 +87,22 @@ async def test_a_task_named_twice_is_deleted_once_and_none_of_a_longer_name(tmp_
         assert [one["id"] for one in (await http.get("/api/tasks")).json()["tasks"]] == ["above.TASK-10"]
     daemon.service.disk.background.close()
     daemon.store.close()
+
+
+async def test_a_draft_that_is_submitted_and_deleted_at_once_is_either(running: Running) -> None:
+    http, repo = running.http, str(running.ended.repo)
+    for number in range(8):
+        draft = {"text": f"Draft {number}\n\nx", "repo": repo, "draft": True}
+        name = (await http.post("/api/tasks", json=draft)).json()["id"]
+        submitted, changed, deleted = await asyncio.gather(
+            http.post(f"/api/tasks/{name}/submit"),
+            http.patch(f"/api/tasks/{name}", json={"title": "Another"}),
+            http.delete(f"/api/tasks/{name}"),
+        )
+        answers = (submitted.status_code, deleted.status_code)
+        assert answers in {(200, 409), (404, 204)}, (submitted.text, deleted.text)
+        assert changed.status_code in {200, 404, 409}, changed.text
+        is_there = submitted.status_code == 200
+        assert (name in await running.listed(), name in running.folders()) == (is_there, is_there)
+        if is_there:
+            assert (await http.get(f"/api/tasks/{name}")).json()["status"] != TaskStatus.DRAFT
