@@ -155,16 +155,17 @@ class Courier:
 
     async def _send_due(self, name: str, channel: Channel) -> float | None:
         """Send what is due now; return the seconds to pause after a failure, None if nothing more is due."""
-        while True:
+        while not self.outbox.is_empty(name):
             plan = await asyncio.to_thread(self._plan, name)
             if plan.digest:
                 await self._store_digest(name, plan.digest)
             elif not plan.singles:
-                return None
+                break
             elif (entry := self.outbox.get(plan.singles[0])) and (delivery := entry.on(name)) and delivery.is_waiting:
                 pause = await self._attempt(entry, delivery, channel)
                 if pause is not None:
                     return pause
+        return None
 
     def _plan(self, name: str) -> Due:
         """Return what is due now on a channel; thousands of notices may wait, so this is for a thread."""

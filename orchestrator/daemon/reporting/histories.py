@@ -1,4 +1,4 @@
-"""The histories of all tasks that did something since a time: kept in memory, and read on where journals have grown.
+"""The histories of all tasks that did something since a time or stand still, kept in memory.
 
 Journals only grow, so a history goes on where its last reading ended, and that of an ended task is read once. Reading
 happens in a thread, one reader at a time.
@@ -16,6 +16,7 @@ from orchestrator.core.task.checks import Verdict, nothing_ran
 from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.history.aside import aside
 from orchestrator.daemon.reporting.history import TaskHistory
+from orchestrator.daemon.reporting.stops import stands_still
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex
 from orchestrator.formats.codec import stamp
 from orchestrator.storage.records import Cursor, EventRecord, StoreError
@@ -69,7 +70,7 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """The tasks that did something, those that changed last first; `left_out` of them were not read.
+    """The tasks that did something or stand still, those that changed last first; `left_out` of them were not read.
 
     `unreadable` names tasks whose files cannot be read.
     """
@@ -99,23 +100,27 @@ class Histories:
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def compose(self, at: str, make: Callable[[Records], T]) -> T:
-        """Return what is made of every task that has changed since a stamp; no history changes meanwhile."""
+        """Return what is made of every task that has changed since a stamp, or has stood still since before it.
+
+        No history changes meanwhile.
+        """
         listed = await self.index.all_tasks()
-        changed = sorted((one for one in listed if _updated_at(one) >= at), key=_updated_at, reverse=True)
+        wanted = (one for one in listed if _updated_at(one) >= at or (isinstance(one, Task) and stands_still(one)))
+        found = sorted(wanted, key=_updated_at, reverse=True)
         async with self._reading:
             self._forget({one.id for one in listed})
-            return await aside(lambda: make(self._read_all(changed)))
+            return await aside(lambda: make(self._read_all(found)))
 
-    def _read_all(self, changed: list[ListedTask]) -> Records:
+    def _read_all(self, wanted: list[ListedTask]) -> Records:
         found: list[TaskRecord] = []
         unreadable: list[str] = []
-        for one in changed[:MOST_TASKS]:
+        for one in wanted[:MOST_TASKS]:
             try:
                 found.append(self._read(one))
             except (StoreError, OSError) as error:
                 log.warning("history_not_read", task=one.id, error=str(error))
                 unreadable.append(one.id)
-        return Records(tasks=tuple(found), left_out=max(0, len(changed) - MOST_TASKS), unreadable=tuple(unreadable))
+        return Records(tasks=tuple(found), left_out=max(0, len(wanted) - MOST_TASKS), unreadable=tuple(unreadable))
 
     def _read(self, one: ListedTask) -> TaskRecord:
         known = self._known.get(one.id)

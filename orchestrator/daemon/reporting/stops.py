@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from orchestrator.core.task.agent import PAUSED
-from orchestrator.core.task.task import TaskStatus
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.formats.codec import Json, time_of
 
 KEPT_STOPS = 1000
@@ -59,6 +59,11 @@ class StopLog:
         for one in self.stops:
             if one.begin < until and (not one.end or one.end > since):
                 yield replace(one, begin=max(one.begin, since), end="" if one.end >= until else one.end)
+
+
+def stands_still(task: Task) -> bool:
+    """Return whether a task that has begun stands still now, for whatever reason."""
+    return _reason(task.status, task.agent.status, None) is not None
 
 
 def _reason(status: TaskStatus, agent_status: Json, blocked_by: Json) -> str | None:

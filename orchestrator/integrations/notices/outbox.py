@@ -7,10 +7,12 @@ these are not sent alone, whatever crash comes between.
 
 import asyncio
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from heapq import nsmallest
 from pathlib import Path
 
 import structlog
@@ -40,7 +42,10 @@ class NoticeOutbox:
         self._on_disk = threading.Lock()
         self._listeners: list[Callable[[Entry], None]] = []
         self._entries = {entry.key: entry for entry in _stored(folder)}
-        self._open = {key: entry for key, entry in self._entries.items() if entry.is_waiting}
+        self._open: dict[str, Entry] = {}
+        self._waiting: defaultdict[str, dict[str, Entry]] = defaultdict(dict)
+        for entry in self._entries.values():
+            self._sort_in(entry)
         for entry in list(self._entries.values()):
             for changed in self._taken_up_by(entry):
                 self._write_or_log(changed)
@@ -65,7 +70,11 @@ class NoticeOutbox:
 
     def waiting(self, channel: str) -> list[Entry]:
         """Return what may still be sent on a channel; may be called in any thread."""
-        return [one for one in list(self._open.values()) if (found := one.on(channel)) and found.is_waiting]
+        return list(self._waiting[channel].values())
+
+    def is_empty(self, channel: str) -> bool:
+        """Return whether nothing is left to be sent on a channel."""
+        return not self._waiting[channel]
 
     async def store(self, entry: Entry) -> bool:
         """Store a notice; return False if its key is known. It is on disk before this returns. Raises OSError."""
@@ -91,12 +100,18 @@ class NoticeOutbox:
 
     def _keep(self, entry: Entry) -> None:
         self._entries[entry.key] = entry
-        if entry.is_waiting:
-            self._open[entry.key] = entry
-        else:
-            self._open.pop(entry.key, None)
+        self._sort_in(entry)
         for call in list(self._listeners):
             call(entry)
+
+    def _sort_in(self, entry: Entry) -> None:
+        """List a notice among those that wait: in all, and on each of its channels."""
+        lists = [(self._waiting[one.channel], one.is_waiting) for one in entry.deliveries]
+        for waiting, is_waiting in ((self._open, entry.is_waiting), *lists):
+            if is_waiting:
+                waiting[entry.key] = entry
+            else:
+                waiting.pop(entry.key, None)
 
     def _taken_up_by(self, digest: Entry) -> Iterable[Entry]:
         """Yield the notices that are sent with a digest and do not say so yet."""
@@ -112,8 +127,7 @@ class NoticeOutbox:
 
     async def _make_room(self) -> None:
         """Give up the oldest of too many notices that wait, and forget others that are old or too many."""
-        waiting = sorted(self._open.values(), key=lambda one: one.at)
-        for entry in waiting[: max(0, len(waiting) - MOST_WAITING)]:
+        for entry in _oldest(self._open.values(), len(self._open) - MOST_WAITING):
             reason = f"more than {MOST_WAITING} notices wait; this was the oldest"
             log.warning("notice_given_up", key=entry.key, reason=reason)
             ended = replace(
@@ -125,14 +139,12 @@ class NoticeOutbox:
             )
             await asyncio.to_thread(self._write_or_log, ended)
             self._keep(ended)
-        ended_ones = sorted(
-            (one for one in self._entries.values() if not one.is_waiting), key=lambda one: one.at, reverse=True
-        )
-        oldest = self._clock() - KEPT_FOR
-        for number, entry in enumerate(ended_ones):
-            if number >= MOST_KEPT or entry.at < oldest:
-                await asyncio.to_thread(self._remove_or_log, entry.key)
-                del self._entries[entry.key]
+        since, others = self._clock() - KEPT_FOR, len(self._entries) - len(self._open) - MOST_KEPT
+        ended_ones = [one for key, one in self._entries.items() if key not in self._open]
+        too_old = [one for one in ended_ones if one.at < since]
+        for entry in too_old if len(too_old) >= others else _oldest(ended_ones, others):
+            await asyncio.to_thread(self._remove_or_log, entry.key)
+            del self._entries[entry.key]
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{key}{SUFFIX}"
@@ -152,6 +164,11 @@ class NoticeOutbox:
             self._path(key).unlink(missing_ok=True)
         except OSError as error:
             log.warning("notice_not_removed", key=key, reason=str(error))
+
+
+def _oldest(entries: Iterable[Entry], number: int) -> list[Entry]:
+    """Return so many of the notices, those that were told first."""
+    return nsmallest(number, entries, key=lambda one: one.at) if number > 0 else []
 
 
 def _stored(folder: Path) -> Iterable[Entry]:

@@ -7,14 +7,14 @@ one daemon's access to it.
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
 
 from orchestrator.core.events.events import Event
 from orchestrator.core.schedule.trouble import AccountState
 from orchestrator.core.task.checkpoint import Checkpoint, superseded_checkpoints
 from orchestrator.core.task.task import Task, TaskStatus
-from orchestrator.formats.codec import stamp
+from orchestrator.formats.codec import JsonObject, stamp
 from orchestrator.formats.diffs.patch import difference
 from orchestrator.storage.journal import line_of
 from orchestrator.storage.records import (
@@ -34,7 +34,7 @@ from orchestrator.storage.records import (
 from orchestrator.storage.state_document import from_document, to_document
 
 KEPT_DECISIONS = 10_000
-"""Decisions that can be read again; older ones are gaps."""
+"""Decisions that can be read again, besides all of live tasks; older ones are gaps."""
 AT_ONCE = 100
 """Decisions that one read gives at most."""
 
@@ -68,12 +68,19 @@ class FaultInjector:
             raise SimulatedCrash
 
 
-class _Decision(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class _Decision:
     number: int
     at: str
     before: Task | None
     after: Task
     event: Event
+
+    @cached_property
+    def line(self) -> JsonObject:
+        """The line that a journal has for it."""
+        change = difference(to_document(self.before) if self.before else {}, to_document(self.after))
+        return line_of(self.before, self.after, self.event, change)
 
 
 @dataclass(slots=True)
@@ -82,7 +89,8 @@ class MemoryDisk:
 
     tasks: dict[str, Task] = field(default_factory=dict)
     read: dict[str, tuple[Task, Task]] = field(default_factory=dict)
-    decisions: deque[_Decision] = field(default_factory=lambda: deque(maxlen=KEPT_DECISIONS))
+    decisions: deque[_Decision] = field(default_factory=deque)
+    decisions_of: dict[str, deque[_Decision]] = field(default_factory=dict)
     checkpoints: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     account: AccountState = field(default_factory=AccountState)
     conflicts: list[str] = field(default_factory=list)
@@ -107,7 +115,22 @@ class MemoryEventLog:
         """Number a decision; times never run backwards, so that they can be searched."""
         earlier = self._disk.decisions[-1].at if self._disk.decisions else ""
         at = max(earlier, stamp(event.at))
-        self._disk.decisions.append(_Decision(self.last + 1, at, before, after, event))
+        decision = _Decision(number=self.last + 1, at=at, before=before, after=after, event=event)
+        self._disk.decisions.append(decision)
+        self._disk.decisions_of.setdefault(after.id, deque()).append(decision)
+        if len(self._disk.decisions) > KEPT_DECISIONS:
+            self._forget(self._disk.decisions.popleft())
+
+    def _forget(self, decision: _Decision) -> None:
+        """Drop a decision, and those before it, unless the task is live."""
+        task_id = decision.after.id
+        task, own = self._disk.tasks.get(task_id), self._disk.decisions_of.get(task_id)
+        if own is None or (task is not None and not task.is_over):
+            return
+        while own and own[0].number <= decision.number:
+            own.popleft()
+        if not own:
+            del self._disk.decisions_of[task_id]
 
     def after(self, number: int) -> Cursor:
         return Cursor(number=max(0, self.last + number) if number < 0 else number)
@@ -129,9 +152,9 @@ class MemoryEventLog:
         return found, Cursor(number=found[-1].number if found else cursor.number)
 
     def read_task(self, task_id: str, cursor: Cursor) -> Events:
-        own = (one for one in self._disk.decisions if one.after.id == task_id and one.after.seq > cursor.number)
+        own = self._disk.decisions_of.get(task_id, ()) if task_id in self._disk.tasks else ()
         found: list[EventRecord | EventGap] = []
-        for one in own if task_id in self._disk.tasks else ():
+        for one in (one for one in own if one.after.seq > cursor.number):
             if not found and one.after.seq != cursor.number + 1:
                 found.append(EventGap(number=one.after.seq - 1, reason="older decisions are not kept in memory"))
             found.append(self._shown(one, one.after.seq))
@@ -140,8 +163,7 @@ class MemoryEventLog:
     def _shown(self, one: _Decision, number: int) -> EventRecord | EventGap:
         if one.after.id not in self._disk.tasks:
             return EventGap(number=number, reason=f"{one.after.id} was deleted, and its events with it", deleted=True)
-        change = difference(to_document(one.before) if one.before else {}, to_document(one.after))
-        return EventRecord(number=number, line=line_of(one.before, one.after, one.event, change))
+        return EventRecord(number=number, line=one.line)
 
 
 class MemoryStore:
@@ -210,6 +232,7 @@ class MemoryStore:
         self.release(task_id)
         self._disk.tasks.pop(task_id, None)
         self._disk.read.pop(task_id, None)
+        self._disk.decisions_of.pop(task_id, None)
         for key in [key for key in self._disk.checkpoints if key[0] == task_id]:
             del self._disk.checkpoints[key]
 

@@ -63,3 +63,19 @@ async def test_the_api_writes_a_report_in_the_language_of_notices_or_another(
     assert "확인할 일이 없습니다." in (await client.get("/api/report?format=text")).text
     assert "Nothing waits for you." in (await client.get("/api/report?format=text&language=en")).text
     assert (await client.get("/api/report?format=text&language=tlh")).status_code == 400
+
+
+async def test_a_task_that_stands_still_all_night_without_a_decision_is_in_the_report(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    repo = str(daemon.settings.data_dir.parent / "repo")
+    task = (await client.post("/api/tasks", json={"text": "Add slugs", "repo": repo})).json()["id"]
+    await daemon.inbox.settled()
+    await client.post(f"/api/tasks/{task}/pause")
+    evening = daemon.supervisor.tasks[task].updated_at + timedelta(milliseconds=2)
+    while clock.now() <= evening:
+        await client.get("/api/health")
+    report = (await client.get("/api/report", params={"since": evening.isoformat()})).json()
+    assert [(one["task"], one["reason"], one["isOver"]) for one in report["stops"]] == [(task, "user", False)]
+    assert report["stops"][0]["seconds"] > 0
+    assert report["counts"] == dict.fromkeys(report["counts"], 0)
