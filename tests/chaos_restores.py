@@ -12,18 +12,20 @@ one commit home, and the family has spent what its turns cost.
 
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 import orjson
 
 from orchestrator.core.task.task import TaskStatus
-from tests.acceptance.harness import ENDED, DaemonHarness, Json
+from tests.acceptance.harness import ENDED, DaemonHarness, Json, whole_lines
 from tests.chaos_family import AFTER, CHILDREN, STEPS_OF_CHILD, TURNS_OF_FAMILY, family_harness
 from tests.fakes.repositories import git
 
@@ -36,7 +38,7 @@ THINKING = {"*": {"think_ms": 80}}
 
 
 class RestoredHarness(DaemonHarness):
-    """A daemon on a folder that is restored from a backup of another harness, with what its agents remember."""
+    """A daemon on a folder that is restored from a backup of another harness, with what its agents remembered then."""
 
     def __init__(self, root: Path, original: DaemonHarness, file: Path) -> None:
         self._original, self._file = original, file
@@ -54,6 +56,37 @@ class RestoredHarness(DaemonHarness):
         (self.root / "orchestrator.toml").write_text("")
         done = self.cli("restore", str(self._file))
         assert done.returncode == 0, done.stderr
+        self._restore_memory()
+
+    def _restore_memory(self) -> None:
+        """Give the agents the sessions of the original as they were when their output was copied.
+
+        The scripted agent keeps them outside of the data folder, in files that only grow. Some harnesses have none.
+        """
+        before, now = self._original.root / "agent", self.root / "agent"
+        now.mkdir(exist_ok=True)
+        every = set[str]()
+        for task in (self.data / "tasks").iterdir():
+            if taken := self._taken(task):
+                every.update(taken)
+                stages = (before / f"{task.name}.turns").read_text().splitlines(keepends=True)
+                (now / f"{task.name}.turns").write_text("".join(stages[: len(taken)]))
+        for file in before.glob("*.jsonl"):
+            lines = file.read_bytes().splitlines(keepends=True)
+            if known := [*takewhile(lambda line: orjson.loads(line)["uuid"] in {None, *every}, lines)]:
+                (now / file.name).write_bytes(b"".join(known))
+
+    def _taken(self, task: Path) -> list[str]:
+        """The turns of a task that its agents had begun when their output was copied, in their order."""
+        taken: list[str] = []
+        for number in sorted(int(run.name) for run in task.glob("agents/*") if run.name.isdecimal()):
+            run = f"agents/{number}"
+            sent = whole_lines(self._original.folder(task.name) / run / "stdin.jsonl")
+            output = task / run / "stdout.jsonl"
+            begun = [line for line in (whole_lines(output) if output.exists() else ()) if line.get("subtype") == "init"]
+            new = [line["uuid"] for line in sent if line["type"] == "user" and line["uuid"] not in taken]
+            taken += new[: len(begun)]
+        return taken
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,8 +148,6 @@ def _original(folder: Path, *, children: bool) -> DaemonHarness:
 
 
 def _back_up(original: DaemonHarness, file: Path, found: Restores) -> None:
-    memory = original.root / "agent"
-    shutil.copytree(memory, file.parent / "agent", ignore_dangling_symlinks=True) if memory.exists() else None
     began = time.monotonic()
     done = original.cli("backup", str(file), "--json")
     found.backup_seconds = time.monotonic() - began
@@ -129,9 +160,6 @@ def _go_on(restored: RestoredHarness, task: str, found: Restores) -> None:
     began = time.monotonic()
     restored.restore()
     found.restore_seconds = time.monotonic() - began
-    memory = restored.root.parent / "agent"
-    if memory.exists():
-        shutil.copytree(memory, restored.root / "agent")
     state = restored.journal(task)[-1]["metadata"]
     found.moments[f"{state['stage']}/{state['status']}"] += 1
     with restored:
@@ -164,7 +192,7 @@ def _count_family(restored: DaemonHarness, parent: str, found: Restores) -> None
         begun = states[f"{parent}.{key}"]["started_at"]
         found.children_wrong += sum(states[f"{parent}.{one}"]["completed_at"] > begun for one in earlier)
     branch, subjects = states[parent]["branch"], restored.subjects(parent)
-    files = [git(restored.repo, "show", f"{branch}:{name}.txt").split() for name in sorted(wanted - {parent})]
+    files = [_lines(restored.repo, f"{branch}:{name}.txt") for name in sorted(wanted - {parent})]
     found.steps_lost = sum(len({*STEPS_OF_CHILD} - {*lines}) for lines in files)
     found.steps_twice = sum(len(lines) - len({*lines}) for lines in files) + abs(len(subjects) - len(CHILDREN))
     found.turns_repeated = max(0, len(restored.taken_turns()) - TURNS_OF_FAMILY)
@@ -172,6 +200,14 @@ def _count_family(restored: DaemonHarness, parent: str, found: Restores) -> None
         lines = restored.journal(name)
         found.gaps_in_journal += int([line["seq"] for line in lines] != list(range(1, len(lines) + 1)))
     found.budgets_wrong = int(not _is_budget_right(states, parent))
+
+
+def _lines(repo: Path, name: str) -> list[str]:
+    """The lines of a file in a commit; none if it is not there."""
+    try:
+        return git(repo, "show", name).split()
+    except subprocess.CalledProcessError:
+        return []
 
 
 def _is_budget_right(states: Mapping[str, Json], parent: str) -> bool:

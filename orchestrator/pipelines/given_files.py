@@ -13,11 +13,10 @@ from orchestrator.formats.files import parsed
 from orchestrator.redaction.documents import mask_document
 from orchestrator.redaction.rules import Redactor
 from orchestrator.storage.task_files import TaskFiles
+from orchestrator.storage.task_list import BEGUN_FILE
 
 GIVEN = "given"
 """The folder of a task that holds the files its submission brought."""
-_BEGUN = "given/begun.json"
-"""Lists the names of the files that the task began with."""
 
 
 def write_given(
@@ -28,15 +27,22 @@ def write_given(
     Blocks. Raises OSError.
     """
     begun = {**brought, **composed}
-    before = list_of((parsed(files.read(task_id, _BEGUN)) or {}).get("names"))
+    listed = list_of((parsed(files.read(task_id, BEGUN_FILE)) or {}).get("names"))
+    before = {name for name in listed if isinstance(name, str)}
+    if before or begun:  # before the files, so that what a crash leaves of a new task is known as that
+        _list_begun(files, task_id, before | set(begun))
     for name in before:
-        if isinstance(name, str) and name not in begun:
+        if name not in begun:
             files.remove(task_id, name)
     kept = {f"{GIVEN}/{name}": text for name, text in brought.items()}
     for name, text in {**kept, **begun}.items():
         files.write(task_id, name, mask_document(text, redactor.masked).encode())
-    if before or begun:
-        files.write(task_id, _BEGUN, orjson.dumps({"names": sorted(begun)}))
+    if before - set(begun):
+        _list_begun(files, task_id, set(begun))
+
+
+def _list_begun(files: TaskFiles, task_id: str, names: set[str]) -> None:
+    files.write(task_id, BEGUN_FILE, orjson.dumps({"names": sorted(names)}))
 
 
 def read_given(files: TaskFiles, task_id: str, names: Iterable[str]) -> dict[str, str]:

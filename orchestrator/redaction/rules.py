@@ -42,6 +42,7 @@ _MOST_MEASURED = 4096
 """Bytes of a secret whose entropy is measured."""
 
 _RULE_ID = re.compile(r"[a-z][a-z0-9_]*")
+_MASK = re.compile(r"\[REDACTED:[a-z0-9_]+\]|\[WITHHELD: [a-z0-9_, ]+\]")
 
 
 class Action(StrEnum):
@@ -158,6 +159,11 @@ class Redactor:
     def _mask(self, text: str) -> str:
         scan = _scan(text, self._stern)
         return f"[WITHHELD: {', '.join(scan.blocked)}]" if scan.blocked else scan.text
+
+
+def masks_in(text: str) -> list[str]:
+    """Return what stands in a masked text in the place of secrets, in its order."""
+    return _MASK.findall(text)
 
 
 def parse_rules(text: str, source: str) -> tuple[Rule, ...]:

@@ -8,12 +8,17 @@ from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.children import ChildStatus
 from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.formats.codec import JsonObject, from_json
+from orchestrator.formats.fields import list_of
+from orchestrator.formats.files import parsed, read_file
 from orchestrator.redaction.display import escape_text
+from orchestrator.storage.journal import NAME
 from orchestrator.storage.records import CopiedFolder, StoreError, TaskSummary, UncommittedTask, UnreadableTask
 from orchestrator.storage.state_document import to_document
 from orchestrator.storage.state_file import top_of
 
-WRITTEN_BEFORE_COMMIT = frozenset({"ticket.json", "ticket-parsed.json", "pipeline.toml"})
+BEGUN_FILE = "given/begun.json"
+"""Lists the names of the files that a task begins with, beside those that every task begins with."""
+WRITTEN_BEFORE_COMMIT = frozenset({"ticket.json", "ticket-parsed.json", "pipeline.toml", "origin.json", "given", NAME})
 """What a submission writes into a task's folder before the task's first decision is committed."""
 
 
@@ -29,7 +34,7 @@ def summaries(root: Path, load: Callable[[str], Task]) -> Iterator[TaskSummary |
             document = top_of(folder)
             if document is None or document["task_id"] != name:
                 document = None
-                _require_committed(name, files)
+                _require_committed(root / name, files)
             yield _summary(name, document or to_document(load(name)), files)
         except (UncommittedTask, CopiedFolder, NotADirectoryError) as error:
             yield error if isinstance(error, StoreError) else StoreError(f"{escape_text(folder)} is not a folder")
@@ -47,10 +52,15 @@ def require_own(name: str, task_id: str) -> None:
         )
 
 
-def _require_committed(task_id: str, files: frozenset[str]) -> None:
-    """Raise UncommittedTask for a folder that holds only what is written before the first decision."""
-    if all(name.lstrip(".").removesuffix(".partial") in WRITTEN_BEFORE_COMMIT for name in files):
-        raise UncommittedTask(task_id)
+def _require_committed(folder: Path, files: frozenset[str]) -> None:
+    """Raise UncommittedTask for a folder that holds only what is written before the first decision is whole."""
+    journal = read_file(folder / NAME)
+    if journal is None or b"\n" in journal:
+        return
+    begun = list_of((parsed(read_file(folder / BEGUN_FILE) or b"") or {}).get("names"))
+    known = WRITTEN_BEFORE_COMMIT | {name.partition("/")[0] for name in begun if isinstance(name, str)}
+    if all(name.lstrip(".").removesuffix(".partial") in known for name in files):
+        raise UncommittedTask(folder.name)
 
 
 def _summary(name: str, document: JsonObject, files: frozenset[str]) -> TaskSummary:

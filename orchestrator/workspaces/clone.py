@@ -9,12 +9,15 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.redaction.display import escape_text
-from orchestrator.workspaces.git import SERVER, Git, GitError
+from orchestrator.workspaces.git import SERVER, Git, GitError, quoted_path
 
 FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--upload-pack", SERVER)
 """Arguments of a fetch from a local folder, to be followed by refspecs; it brings objects and the named refs, nothing
 else.
 """
+
+EARLIER = "earlier/"
+"""Below a task's refs: commits that were its newest ones, or that its worktree had dropped; each is named by itself."""
 
 _ALL = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 _COPY = ("+refs/remotes/origin/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
@@ -129,7 +132,8 @@ class Clone:
     def take_in(self, worktree: Path, task_id: str) -> tuple[str, str | None]:
         """Fetch HEAD of an agent's repository; return its commit and its branch, None if it is detached.
 
-        Raises WorkspaceError if the repository is gone, or HEAD has no commit.
+        What HEAD was before stays under a ref of its own if the commit does not follow from it. Raises WorkspaceError
+        if the repository is gone, or HEAD has no commit.
         """
         place = worktree / ".git"
         if worktree.is_symlink() or place.is_symlink() or not place.is_dir():
@@ -142,12 +146,18 @@ class Clone:
         head = next((row for row in rows if _SHA.fullmatch(row)), None)
         if head is None:
             raise WorkspaceError(f"the repository in {escape_text(str(worktree))} has no commit at HEAD")
-        ref = f"refs/orchestrator/{task_id}/head"
-        if not self.has(head):
-            self.git.run(*FETCH, str(place), f"+{head}:{ref}", timeout=_FETCH_TIMEOUT)
-        elif self.ref(ref) != head:
-            self.git.run("update-ref", ref, head)
+        if self.ref(f"refs/orchestrator/{task_id}/head") != head:
+            self.git.run(*FETCH, str(place), head, timeout=_FETCH_TIMEOUT)
+            self.move_head(task_id, head)
         return head, branch
+
+    def move_head(self, task_id: str, commit: str) -> None:
+        """Set the newest commit of a task; the one before stays under a ref of its own unless it leads to this one."""
+        below = f"refs/orchestrator/{task_id}"
+        before, orders = self.ref(f"{below}/head"), f"update {below}/head {commit}\n"
+        if before is not None and self.git.ask("merge-base", "--is-ancestor", before, commit) is None:
+            orders += f"update {below}/{EARLIER}{before} {before}\n"
+        self.git.run("update-ref", "--stdin", stdin=orders.encode())
 
     def reserved(self, task_id: str) -> str | None:
         """Return the branch name that belongs to the task."""
@@ -180,8 +190,7 @@ class Clone:
         _init(folder, self.git)
         place = folder / ".git"
         objects = os.path.relpath(self.folder / "objects", place / "objects")  # the data folder may be moved
-        quoted = objects.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        (place / "objects/info/alternates").write_text(f'"{quoted}"\n', "utf-8", "surrogateescape")
+        (place / "objects/info/alternates").write_text(f"{quoted_path(objects)}\n", "utf-8", "surrogateescape")
         git = Git.own(place, work_tree=folder)
         git.run("-c", "core.logAllRefUpdates=false", *FETCH, str(self.folder), *_COPY, timeout=_FETCH_TIMEOUT)
         git.run("pack-refs", "--all")

@@ -81,6 +81,8 @@ FIXED: Mapping[str, str] = {
 
 SERVER = "git -c safe.directory='*' -c core.hooksPath=/dev/null upload-pack"
 """The other side of a local fetch; git does not pass its own settings on to it."""
+SERVER_OF_ALL = SERVER.replace(" upload-pack", " -c uploadpack.hideRefs='!refs' upload-pack")
+"""The same, where no ref may be hidden."""
 
 _NAMES_A_PROGRAM = re.compile(
     r"^(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver"
@@ -106,7 +108,10 @@ class GitError(OrchestratorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Git:
-    """Runs git on one repository; git searches for it from `folder`, unless `git_dir` names it."""
+    """Runs git on one repository; git searches for it from `folder`, unless `git_dir` names it.
+
+    `more_objects` is the folder of another repository's objects, which are read beside its own.
+    """
 
     folder: Path
     git_dir: Path | None = None
@@ -114,6 +119,7 @@ class Git:
     index: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict, repr=False)
     network: bool = False
+    more_objects: Path | None = None
 
     @classmethod
     def own(cls, git_dir: Path, *, work_tree: Path | None = None, index: Path | None = None) -> "Git":
@@ -203,6 +209,8 @@ class Git:
             environment["GIT_ALLOW_PROTOCOL"] = "file:https:ssh"
         places = {"GIT_DIR": self.git_dir, "GIT_WORK_TREE": self.work_tree, "GIT_INDEX_FILE": self.index}
         environment |= {name: str(place) for name, place in places.items() if place is not None}
+        if self.more_objects is not None:
+            environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = quoted_path(str(self.more_objects))
         for name, change in (changes or {}).items():
             environment.pop(name, None)
             if change is not None:
@@ -225,6 +233,12 @@ class Git:
 def config_keys(folder: Path) -> list[str]:
     """Return the name of every setting in the config of the repository around `folder`. Raises GitError."""
     return Git(folder=folder).run("config", "--list", "--name-only", "-z").split("\0")
+
+
+def quoted_path(path: str) -> str:
+    """Return the path of a folder of objects as git reads it, whatever characters it has."""
+    quoted = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{quoted}"'
 
 
 _under_way: set["subprocess.Popen[bytes]"] = set()

@@ -15,8 +15,9 @@ agent can mark a file as unchanged. The clone borrows nothing from the user's re
 time; the clone itself is never pruned, so a commit once seen stays.
 
 Refs in the clone: refs/remotes/origin/* and refs/tags/* as in the user's repository; and for each task, under
-refs/orchestrator/<task>/, `base`, `branch/<name>` (which reserves the name), `head` as last seen, and its checkpoints
-`<n>`. `<data>/repos/tasks/<task>` is a link to the clone that the task uses.
+refs/orchestrator/<task>/, `base`, `branch/<name>` (which reserves the name), `head` as last seen, `earlier/<commit>`
+for each that was amended or reset, and its checkpoints `<n>`. `<data>/repos/tasks/<task>` is a link to the clone that
+the task uses.
 
 Every operation may be repeated: it checks for its effect first, and what takes several steps is built aside and renamed
 into place.
@@ -27,7 +28,7 @@ import re
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.core.task.checkpoint import SavedWork
@@ -38,6 +39,7 @@ from orchestrator.workspaces.delivery.user_branches import DeliveredBranch, put_
 from orchestrator.workspaces.documents import TreeFiles
 from orchestrator.workspaces.folders import build_aside, erase
 from orchestrator.workspaces.git import Git
+from orchestrator.workspaces.removal.tips import keep_commits, tips_of
 from orchestrator.workspaces.repository import open_repository
 from orchestrator.workspaces.worktree import Leftover, Worktree, items
 
@@ -133,7 +135,8 @@ class Workspace:
     def rebuild(self, task_id: str, repo: Path, branch: str, commit: str) -> None:
         """Restore the task's worktree on its branch at `commit`. Nobody may be working there.
 
-        Raises WorkspaceError if something in it is uncommitted, and GitError.
+        Commits that it had besides stay in the clone. Raises WorkspaceError if something in it is uncommitted, and
+        GitError.
         """
         clone, worktree = self.clone_of(task_id), self.worktree(task_id)
         if worktree.exists():
@@ -146,7 +149,10 @@ class Workspace:
                 named = ", ".join(escape_text(name) for name in dirty[:5])
                 raise WorkspaceError(f"{named} in {escape_text(str(worktree))} is not committed; commit or remove it")
         with self._looking_at(task_id):
-            clone.git.run("update-ref", f"refs/orchestrator/{task_id}/head", commit)
+            if worktree.exists():
+                tips = tips_of(clone, worktree)
+                keep_commits(clone, worktree, task_id, tips.dropped.union(tips.named.values()))
+            clone.move_head(task_id, commit)
             erase(worktree)
         self.prepare(task_id, repo, clone.ref(f"refs/orchestrator/{task_id}/base") or commit, branch)
 
@@ -229,7 +235,9 @@ class Workspace:
         return SavedWork(head=head, commit=commit, files=size.files, added=size.added, removed=size.removed)
 
     def leftover(self, task_id: str) -> Leftover:
-        """Return what no commit in the task's worktree has, with names to be shown; its newest commit is taken in.
+        """Return what no commit in the task's worktree has, with names to be shown, and what leads to its commits.
+
+        Its newest commit is taken in, and so are those that only git's logs name.
 
         Raises WorkspaceError, GitError and OSError where not everything can be looked at.
         """
@@ -237,8 +245,10 @@ class Workspace:
         with self._looking_at(task_id):
             head, _ = clone.take_in(self.worktree(task_id), task_id)
             found = self._files(task_id).leftover(head)
+            tips = tips_of(clone, self.worktree(task_id))
+            keep_commits(clone, self.worktree(task_id), task_id, tips.dropped)
         uncommitted, unsaved = (tuple(map(escape_text, names)) for names in (found.uncommitted, found.unsaved))
-        return Leftover(uncommitted=uncommitted, unsaved=unsaved)
+        return replace(found, uncommitted=uncommitted, unsaved=unsaved, tips=tips)
 
     def forget(self, task_id: str, keep: Collection[int]) -> None:
         """Drop the work of checkpoints that are older than the newest one to keep and not to be kept themselves."""

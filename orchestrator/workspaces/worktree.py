@@ -15,6 +15,7 @@ from pathlib import Path
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.clone import Clone, WorkspaceError
 from orchestrator.workspaces.git import Git
+from orchestrator.workspaces.removal.tips import NO_TIPS, Tips
 from orchestrator.workspaces.removal.unsaved import inner_repositories, not_rebuildable
 
 MAX_KEPT_FILE = 64 * 1024 * 1024
@@ -24,11 +25,12 @@ MAX_KEPT_FILE = 64 * 1024 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
     """Names of files of a worktree that no commit has: `uncommitted` ones without those that git ignores, and `unsaved`
-    ones, which no tree takes in and no tool plainly makes again.
+    ones, which no tree takes in and no tool plainly makes again. `tips` are what leads to its commits.
     """
 
     uncommitted: tuple[str, ...]
     unsaved: tuple[str, ...]
+    tips: Tips = NO_TIPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

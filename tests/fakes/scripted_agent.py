@@ -27,15 +27,15 @@ objects; null leaves a turn as it is. The stage's own work is done at "work", el
     ask                     {tool, input, file}   ask in the CLI's own protocol and wait; the answer is written as JSON
                                             to the file if one is named
     think_ms                number          wait this long
-    run                     command         sh -c in its own session; the turn waits for its end
+    run                     command         sh -c in its own session, replaced as in "leave"; the turn waits for its end
     tool_times_out          {command, seconds}   the same, but it is ended after this many seconds
     tick                    {file, seconds} run a command that adds a line to the file every 100 ms
     grandchild              command         the same, but detached: it outlives its tool and its turn
     write                   {file, text}    write a file; $VARIABLES in its name are replaced
     leave                   {name: text, …} write files: a name into the outbox, dir/name or ./name into the
                                             worktree; in names and texts {ticket}, {parent},
-                                            {key} and {head} are replaced: the keys of the ticket, of the parent's, of
-                                            the child, and the newest commit
+                                            {key}, {step} and {head} are replaced: the keys of the ticket, of the
+                                            parent's, of the child, the step's title, and the newest commit
     answer                  text            print a message, replaced likewise; as the last action it is the result
     commit                  subject         commit everything; replaced likewise
     wait_for                path            wait until the file exists
@@ -190,7 +190,7 @@ class Turn:
 
     def filled(self, text: str, head: str) -> str:
         """Return a text of the scenario with the names of this turn."""
-        names = {"ticket": self.ticket, "parent": self.parent, "key": self.key, "head": head}
+        names = {"ticket": self.ticket, "parent": self.parent, "key": self.key, "step": self.step, "head": head}
         for name, value in names.items():
             text = text.replace(f"{{{name}}}", value)
         return text
@@ -525,7 +525,7 @@ ACTIONS: Final[dict[str, tuple[type | tuple[type, ...], Callable[[Agent, Any], o
     "malformed": (bool, lambda agent, _: agent.say("[USER_QUESTION]\nquestion:\n[/USER_QUESTION]")),
     "ask": (dict, _ask),
     "think_ms": ((int, float), lambda agent, wait: agent.host.sleep(wait / 1000)),
-    "run": (str, lambda agent, command: agent.bash(command)),
+    "run": (str, lambda agent, command: agent.bash(agent.filled(command))),
     "tool_times_out": (dict, lambda agent, given: agent.bash(str(given["command"]), number(given["seconds"]))),
     "tick": (dict, _tick),
     "grandchild": (str, _grandchild),

@@ -348,8 +348,8 @@ async def test_a_changed_schedule_keeps_its_record_and_makes_up_for_nothing(desk
     await service.look()
     before = await service.find("nightly")
     desk.clock.now = TONIGHT + timedelta(hours=10)
-    wanted = desk.wanted(line="0 7 * * *", zone="Asia/Seoul", overlap=Overlap.QUEUE)
-    changed = await service.change("nightly", replace(wanted, work=replace(before.work, title="Other")), "grace")
+    changes = {"line": "0 7 * * *", "zone": "Asia/Seoul", "overlap": Overlap.QUEUE, "title": "Other"}
+    changed = await service.change("nightly", changes, "grace")
     assert (changed.runs, changed.created_by, changed.handled) == (before.runs, "ada", desk.clock.now)
     assert service.next_time(changed) == TONIGHT + DAY
     for again in (service, desk.restarted()):
@@ -368,9 +368,9 @@ async def test_a_change_that_would_be_refused_changes_nothing(desk: Desk) -> Non
     service = desk.restarted()
     added = await service.add(desk.wanted(), "ada")
     with pytest.raises(SubmissionRefused, match="five fields"):
-        await service.change("nightly", desk.wanted(line="sometimes"), "ada")
+        await service.change("nightly", {"line": "sometimes"}, "ada")
     with pytest.raises(NoSuchSchedule):
-        await service.change("daily", desk.wanted(), "ada")
+        await service.change("daily", {"line": "@daily"}, "ada")
     assert await service.find("nightly") == added
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from tests.fakes.receiver_process import taken
-from tests.nspawn.machine import PROGRAM, ROOT, as_account, out, run, until
+from tests.nspawn.machine import PATIENCE, PROGRAM, ROOT, as_account, out, run, until
 from tests.nspawn.scenarios import UNIT, main_pid, say
 from tests.nspawn.service import ask, clock, end_of, kill, logged, now, present, set_up, submit, until_it_answers
 
@@ -168,6 +168,6 @@ def everything(*receivers: str) -> Counter[str]:
     return found
 
 
-def until_settled() -> None:
-    """Wait until no notice waits for a channel."""
-    until("no waiting notice", lambda: all(not one["waiting"] for one in ask("notify", "list")["channels"]))
+def until_settled(patience: float = PATIENCE) -> None:
+    """Wait until no notice waits for a channel; one that was away for long is tried again after as long at the most."""
+    until("no waiting notice", lambda: all(not one["waiting"] for one in ask("notify", "list")["channels"]), patience)

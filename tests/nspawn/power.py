@@ -46,7 +46,7 @@ def power_cuts() -> None:
     times = checked("steady")
     start_receiver("mail")
     start_receiver("desk")
-    until_settled()
+    until_settled(900)
     told = everything()
     completed = {key for key in told if key.endswith(":completed")}
     say("tasks", f"{dict(ends)}; {len(times)} times of the schedule, none twice, none without a record")

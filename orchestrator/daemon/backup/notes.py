@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -16,8 +16,12 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DailyBackups:
-    """When the newest backup was tried and the newest one made, and why the newest try failed, if it did."""
+    """When the newest backup was tried and the newest one made, and why the newest try failed, if it did.
 
+    `daily_at` is when the newest daily one was tried: one that somebody asks for takes no daily one's place.
+    """
+
+    daily_at: datetime | None = None
     tried_at: datetime | None = None
     made_at: datetime | None = None
     file: str = ""
@@ -28,7 +32,8 @@ class DailyBackups:
 
 def read_daily_backups(data_dir: Path) -> DailyBackups:
     """Return what is known of the daily backups; nothing if there were none, or the file is damaged."""
-    return read_versioned(DailyBackups, data_dir / FILE, FORMAT) or DailyBackups()
+    known = read_versioned(DailyBackups, data_dir / FILE, FORMAT) or DailyBackups()
+    return known if known.daily_at else replace(known, daily_at=known.tried_at)
 
 
 def write_daily_backups(data_dir: Path, known: DailyBackups) -> None:

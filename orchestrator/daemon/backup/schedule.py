@@ -2,7 +2,8 @@
 
 `<data>/backups.json` says when the last one was tried and made, so a restart neither repeats nor forgets one: a backup
 that was due while no daemon ran is made at the next start. The name of a backup has the beginning of the folder's id,
-so that several data folders, and the copies of one, can share a place: each daemon removes its own alone.
+so that several data folders, and the copies of one, can share a place: each daemon removes its own alone. One that
+somebody asked for has a name that says so; it counts among no daily ones, and nothing removes it by itself.
 """
 
 import asyncio
@@ -34,6 +35,8 @@ log = structlog.get_logger()
 
 LOOK_EVERY = 60.0
 """Seconds between two looks at the clock and the settings."""
+ASKED = "-asked"
+"""What the name of a backup ends with that somebody asked for."""
 LONGEST_REASON = 500
 LONGEST_RUN = 6 * 3600.0
 """Seconds after which making a backup, or checking it, is ended and counts as failed."""
@@ -112,7 +115,7 @@ class BackupSchedule:
             if asked.check:
                 await self._check(folder / asked.check)
             else:
-                await self._make(settings, folder, self.clock())
+                await self._make(settings, folder, self.clock(), ASKED)
         finally:
             self.asked = None
 
@@ -131,37 +134,51 @@ class BackupSchedule:
 
     async def _make_if_due(self, settings: BackupSettings, folder: Path) -> None:
         now = self.clock()
-        if self._known.tried_at is not None and is_ahead(self._known.tried_at, now):
-            log.warning("backup_mark_reset", tried_at=stamp(self._known.tried_at), to=stamp(now))
-            self._note(replace(self._known, tried_at=now))
+        if self._known.daily_at is not None and is_ahead(self._known.daily_at, now):
+            log.warning("backup_mark_reset", daily_at=stamp(self._known.daily_at), to=stamp(now))
+            self._note(replace(self._known, daily_at=now))
         due = TimeOfDay(at=settings.time, zone=self.zone).last(now)
-        if self._known.tried_at is not None and self._known.tried_at >= due:
+        if self._known.daily_at is not None and self._known.daily_at >= due:
             return
         await self._make(settings, folder, now)
 
-    async def _make(self, settings: BackupSettings, folder: Path, now: datetime) -> None:
-        time = stamp(now)[:19].replace("-", "").replace(":", "")
-        file = folder / f"orchestrator-{time}Z.tar.zst"
+    async def _make(self, settings: BackupSettings, folder: Path, now: datetime, kind: str = "") -> None:
+        """Make a backup, check it, and after a daily one remove the oldest of these."""
+        daily_at = self._known.daily_at if kind else now
+        time = f"{stamp(now)[:19].replace('-', '').replace(':', '')}Z{kind}"
+        file = folder / f"orchestrator-{time}.tar.zst"
         try:
             await asyncio.to_thread(require_folder, folder)
             owner = await asyncio.to_thread(owner_of, self.data_dir)
-            file = folder / f"orchestrator-{owner}-{time}Z.tar.zst"
+            file = folder / f"orchestrator-{owner}-{time}.tar.zst"
             await self._run("backup", str(file), *(word for part in settings.exclude for word in ("--exclude", part)))
             await self._run("backup", "verify", str(file))
             size = (await asyncio.to_thread(file.stat)).st_size
-            await asyncio.to_thread(remove_oldest, file, owner, settings.keep)
+            if not kind:
+                await asyncio.to_thread(remove_oldest, file, owner, settings.keep)
         except (BackupFailed, StoreError, OSError) as error:
-            await self._fail(now, str(error)[-LONGEST_REASON:], file)
+            self._note(
+                replace(
+                    self._known,
+                    daily_at=daily_at,
+                    tried_at=now,
+                    failed_file=str(file),
+                    failure=str(error)[-LONGEST_REASON:],
+                )
+            )
+            await self._tell_failure(now, is_daily=not kind)
         else:
-            self._note(DailyBackups(tried_at=now, made_at=now, file=str(file), bytes=size))
+            self._note(DailyBackups(daily_at=daily_at, tried_at=now, made_at=now, file=str(file), bytes=size))
             self._remember(file)
             log.info("backup_made", file=str(file), bytes=size)
 
-    async def _fail(self, now: datetime, reason: str, file: Path) -> None:
-        self._note(replace(self._known, tried_at=now, failed_file=str(file), failure=reason))
+    async def _tell_failure(self, now: datetime, *, is_daily: bool) -> None:
+        file, reason = Path(self._known.failed_file), self._known.failure
         log.warning("backup_failed", file=str(file), reason=reason)
-        sentence = "The daily backup to %(folder)s failed: %(reason)s"
-        text = Sentence(sentence, {"folder": file.parent, "reason": reason})
+        values = {"folder": file.parent, "reason": reason}
+        text = Sentence("The backup to %(folder)s failed: %(reason)s", values)
+        if is_daily:
+            text = Sentence("The daily backup to %(folder)s failed: %(reason)s", values)
         try:
             await self.announce(f"backup:{stamp(now)}", MachineNoticeKind.SERVICE, text, command=again_command(file))
         except OSError as error:
@@ -225,18 +242,18 @@ def owner_of(data_dir: Path) -> str:
 
 
 def backup_name(owner: str) -> re.Pattern[str]:
-    """Return the names that a data folder's backups have; the group is when each was made, in UTC."""
-    return re.compile(rf"orchestrator-{owner}-([0-9]{{8}}T[0-9]{{6}}Z)\.tar\.zst")
+    """Return the names that a data folder's backups have; groups: when it was made, in UTC, and ASKED or nothing."""
+    return re.compile(rf"orchestrator-{owner}-([0-9]{{8}}T[0-9]{{6}}Z)({ASKED})?\.tar\.zst")
 
 
 def remove_oldest(made: Path, owner: str, keep: int) -> None:
-    """Remove all but the newest backups of a data folder beside the one just made, which stays whatever its time.
+    """Remove all but the newest daily backups of a data folder beside the one just made, which stays in any case.
 
-    What was left of backups that were cut short is removed too.
+    What was left of backups that were cut short is removed too; what somebody asked for stays, and does not count.
     """
     name = backup_name(owner)
     partial = re.compile(rf"\.{name.pattern}\.partial")
     names = sorted(path.name for path in made.parent.iterdir() if path.name != made.name)
-    others = [one for one in names if name.fullmatch(one)]
-    for one in (*others[: max(0, len(others) - keep + 1)], *(one for one in names if partial.fullmatch(one))):
+    daily = [one for one in names if (match := name.fullmatch(one)) and not match[2]]
+    for one in (*daily[: max(0, len(daily) - keep + 1)], *(one for one in names if partial.fullmatch(one))):
         (made.parent / one).unlink(missing_ok=True)

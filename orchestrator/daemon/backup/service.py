@@ -1,6 +1,7 @@
 """The use cases of the daily backups: which there are, making one now, and checking one."""
 
 import asyncio
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,10 +42,14 @@ class NoBackups(NotPossibleNow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupFile:
-    """A backup of this data folder: its name, when it was made, its bytes, and when it was read whole last."""
+    """A backup of this data folder: its name, when it was made, its bytes, and when it was read whole last.
+
+    One that somebody asked for `is_asked`: it stays until somebody removes it.
+    """
 
     name: str
     at: datetime
+    is_asked: bool
     size: int
     checked: Checked | None
 
@@ -109,16 +114,19 @@ class BackupService:
         try:
             require_folder(folder)
             pattern = backup_name(owner_of(self.schedule.data_dir))
-            found = [(one, match[1]) for one in folder.iterdir() if (match := pattern.fullmatch(one.name))]
+            found = [(one, match) for one in folder.iterdir() if (match := pattern.fullmatch(one.name))]
         except (BackupFailed, StoreError, OSError) as error:
             return (), str(error)
-        newest = sorted(found, key=lambda one: one[1], reverse=True)[:MOST_LISTED]
-        return tuple(filter(None, (self._file(path, time) for path, time in newest))), ""
+        newest = sorted(found, key=lambda one: one[1][1], reverse=True)[:MOST_LISTED]
+        return tuple(filter(None, (self._file(path, match) for path, match in newest))), ""
 
-    def _file(self, path: Path, time: str) -> BackupFile | None:
+    def _file(self, path: Path, match: re.Match[str]) -> BackupFile | None:
         with suppress(OSError, ValueError):
-            at = datetime.strptime(time, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
             return BackupFile(
-                name=path.name, at=at, size=path.stat().st_size, checked=self.schedule.checked.get(path.name)
+                name=path.name,
+                at=datetime.strptime(match[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC),
+                is_asked=bool(match[2]),
+                size=path.stat().st_size,
+                checked=self.schedule.checked.get(path.name),
             )
         return None

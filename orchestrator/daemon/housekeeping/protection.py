@@ -17,6 +17,7 @@ from orchestrator.workspaces.removal.unmerged import (
     tasks_of_clones,
     unmerged_checkpoints,
     unmerged_clone,
+    unmerged_earlier,
     unmerged_head,
     unmerged_worktree,
 )
@@ -65,6 +66,7 @@ class Protection:
             return (
                 unmerged_worktree(self.workspace, task.id, task.source)
                 or unmerged_head(clone, task.id, task.source)
+                or unmerged_earlier(clone, task)
                 or self._checkpoints(task)
             )
         except (OrchestratorError, OSError) as error:
@@ -86,4 +88,5 @@ class Protection:
             return ""
         repo = Path(self.store.load(tasks[0]).task.source.repo)
         is_removed = repo.parent == self.store.data_dir / SOURCES and not repo.exists()
-        return unmerged_clone(Clone(self.store.data_dir / item.name), repo, tasks, is_removed=is_removed)
+        clone = Clone(self.store.data_dir / item.name)
+        return unmerged_clone(clone, repo, tasks, lambda task: self.store.load(task).task, is_removed=is_removed)

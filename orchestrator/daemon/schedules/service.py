@@ -6,11 +6,11 @@ submitted again.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -19,6 +19,7 @@ from orchestrator.core.notices.sentence import Sentence
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult, due_times, is_ahead
 from orchestrator.core.task.task import Task
 from orchestrator.daemon.schedules.ahead import Ahead, next_times, recurrence_of, times_ahead
+from orchestrator.daemon.schedules.changes import with_changes
 from orchestrator.daemon.schedules.due import free_name, not_submitted, with_times
 from orchestrator.daemon.schedules.errors import NoSuchSchedule, ScheduleBusy, ScheduleExists
 from orchestrator.daemon.schedules.made import made_on_disk, newest_made, with_made
@@ -158,25 +159,19 @@ class ScheduleService:
             self._changed.set()
             return schedule
 
-    async def change(self, name: str, wanted: NewSchedule, by: str) -> TaskSchedule:
-        """Change what a schedule submits and when; it keeps its name, its tasks and its record.
+    async def change(self, name: str, changes: Mapping[str, Any], by: str) -> TaskSchedule:
+        """Change named fields of a schedule or of what it submits; it keeps the rest, its tasks and its record.
 
         Times before now are not made up for. Raises NoSuchSchedule, and what adding it raises.
         """
-        await self._check(wanted)
+        await self._check(with_changes(await self.find(name), changes))
         async with self._one_at_a_time:
-            schedule, zone = await self.find(name), zone_of(wanted.zone).key
-            is_when = (wanted.line, zone) != (schedule.line, schedule.zone)
-            changed = replace(
-                schedule,
-                line=wanted.line,
-                zone=zone,
-                work=wanted.work,
-                overlap=wanted.overlap,
-                missed=wanted.missed,
-                handled=max(schedule.handled, self.clock()) if is_when else schedule.handled,
-            )
-            log.info("schedule_changed", schedule=name, line=changed.line, zone=zone, by=by)
+            schedule = await self.find(name)
+            changed = with_changes(schedule, changes)
+            changed = replace(changed, zone=zone_of(changed.zone).key)
+            if (changed.line, changed.zone) != (schedule.line, schedule.zone):
+                changed = replace(changed, handled=max(schedule.handled, self.clock()))
+            log.info("schedule_changed", schedule=name, fields=sorted(changes), by=by)
             self._changed.set()
             return await self._save(changed)
 
@@ -249,7 +244,7 @@ class ScheduleService:
                 except OSError as error:
                     log.warning("schedule_not_written", schedule=name, error=str(error))
 
-    async def _check(self, wanted: NewSchedule) -> str:
+    async def _check(self, wanted: NewSchedule | TaskSchedule) -> str:
         """Return the title of its tasks. Raises SubmissionRefused, and what such a submission would be refused for."""
         await self.next_times(wanted.line, wanted.zone, 1)
         made, _ = await self.submissions.preview(wanted.work.submission(), ())

@@ -16,7 +16,7 @@ from orchestrator.integrations.publishing.push import access_to
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.folders import build_aside
 from orchestrator.workspaces.git import Git, GitError
-from orchestrator.workspaces.removal.unmerged import commits_beyond
+from orchestrator.workspaces.removal.tips import commits_beyond
 
 FETCH_TIMEOUT, LOOK_TIMEOUT = 3600.0, 60.0
 REMOTE, HEADS = "refs/remotes/origin/", "refs/heads/"
@@ -57,7 +57,7 @@ class Copy:
         online = replace(git, network=True, overrides=access_to(self.address, self.login))
         listed = online.run("ls-remote", "--heads", "--tags", "--", self.address, timeout=LOOK_TIMEOUT)
         there = {line.partition("\t")[0] for line in listed.splitlines()}
-        count = commits_beyond(git, set(_refs(git, "refs/").values()), there)
+        count = len(commits_beyond(git, set(_refs(git, "refs/").values()), there))
         return f"{count} commits that {escape_text(without_login(self.address))} does not have" if count else ""
 
     @property

@@ -1,6 +1,6 @@
 """What the forms for new tasks and drafts send, and the submission that it stands for."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,10 @@ from starlette.datastructures import UploadFile
 from orchestrator.daemon.task_factory import Submission
 from orchestrator.redaction.rules import LARGEST_TEXT
 from orchestrator.server.problems import HttpProblem
+from orchestrator.server.schemas.base import Redact
 from orchestrator.server.schemas.task_input import RELATIVE, SubmissionBody
+from orchestrator.server.web.editing.check_lines import changed_checks, check_lines, typed_checks
+from orchestrator.server.web.editing.masks import as_line, as_sent
 
 MOST_FIELDS = 40
 OPTIONS = ("pipeline", "type", "ticket", "base", "priority", "autonomy", "usd")
@@ -37,8 +40,8 @@ class Filled(BaseModel):
     """What somebody typed into the form, as it was typed.
 
     `at` is in the reader's zone and `instant` the same time as a script knows it; without one, `at` is in UTC. `checks`
-    has a NAME=COMMAND in each line, `after` the names of tasks. `key` is of this form alone, `seq` the number of the
-    draft's decision that the form shows.
+    has a NAME=COMMAND in each line, and a command's further lines indented; `after` has the names of tasks. `key` is of
+    this form alone, `seq` the number of the draft's decision that the form shows.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -80,11 +83,11 @@ class Filled(BaseModel):
             "repo": self.repo.strip(),
             "after": tuple(self.after.replace(",", " ").split()),
             "at": self.start,
-            "checks": dict(named_checks(self.checks)),
+            "checks": named_checks(self.checks),
             "draft": self.draft,
             "again": self.again,
             "no_git": self.no_git,
-            "usd": _number_in(self.usd),
+            "usd": number_in(self.usd),
         }
         try:
             return SubmissionBody.model_validate(values)
@@ -98,15 +101,20 @@ class Filled(BaseModel):
         return (self.instant.strip() or f"{local}Z") if local else None
 
 
-def named_checks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the command of each check in lines of NAME=COMMAND. Raises Unfit."""
-    for line in text.splitlines():
-        name, sign, command = line.partition("=")
-        if not line.strip():
-            continue
-        if not sign or not name.strip() or not command.strip():
-            raise Unfit({"checks": f"write each check as NAME=COMMAND, unlike {line.strip()!r:.80}"})
-        yield name.strip(), command.strip()
+def named_checks(text: str) -> dict[str, str]:
+    """Return the command of each check by its name. Raises Unfit."""
+    try:
+        return typed_checks(text)
+    except ValueError as error:
+        raise Unfit({"checks": str(error)}) from error
+
+
+def changed_named_checks(text: str, stored: Mapping[str, str], redact: Redact) -> dict[str, str]:
+    """Return the checks of a form that shows those that are stored, with the secrets of these. Raises Unfit."""
+    try:
+        return changed_checks(text, stored, redact)
+    except ValueError as error:
+        raise Unfit({"checks": str(error)}) from error
 
 
 async def filled(request: Request) -> Filled:
@@ -124,7 +132,7 @@ async def filled(request: Request) -> Filled:
     return form if form.text.strip() or not content else form.model_copy(update={"text": _text_in(content, form)})
 
 
-def _number_in(text: str) -> float | str | None:
+def number_in(text: str) -> float | str | None:
     """Return the number that was typed, None if there was none, and else the text, which is refused as a number."""
     try:
         return float(text) if text.strip() else None
@@ -142,19 +150,19 @@ def _text_in(content: bytes, form: Filled) -> str:
         raise Unfit({"file": "the file is not text in UTF-8"}, form) from None
 
 
-def typed(submission: Submission, seq: int) -> Filled:
-    """Return the form in which somebody would have typed a submission."""
+def typed(submission: Submission, seq: int, redact: Redact) -> Filled:
+    """Return the form in which somebody would have typed a submission, with its secrets masked."""
     options: dict[str, Any] = {name: str(value) for name in OPTIONS if (value := getattr(submission, name)) is not None}
     at = submission.at.astimezone(UTC) if submission.at else None
     return Filled(
-        **options,
-        text=submission.text,
-        title=submission.title,
+        **options | {"base": as_line(redact(submission.base or ""))},
+        text=as_sent(redact(submission.text)).strip("\n"),
+        title=as_line(redact(submission.title)),
         repo=str(submission.repo),
         at=f"{at:%Y-%m-%dT%H:%M}" if at else "",
         instant=f"{at:%Y-%m-%dT%H:%M:%SZ}" if at else "",
         after=" ".join(submission.after),
-        checks="".join(f"{name}={command}\n" for name, command in submission.checks.items()),
+        checks=check_lines(submission.checks, redact),
         seq=seq,
     )
 

@@ -72,6 +72,7 @@ class BackupFileView(View):
 
     name: str
     at: datetime
+    is_asked: bool
     size: int
     checked: CheckedView | None
 

@@ -100,7 +100,10 @@ class ArchiveWriter:
 
     def add_document(self, name: str, document: JsonObject) -> None:
         """Add a JSON document as a file."""
-        content = orjson.dumps(document, option=orjson.OPT_INDENT_2)
+        self.add_content(name, orjson.dumps(document, option=orjson.OPT_INDENT_2))
+
+    def add_content(self, name: str, content: bytes) -> None:
+        """Add a small file with this content."""
         self._write(_head(name, tarfile.REGTYPE, size=len(content)))
         self._write(content + _padding(len(content)))
         self._note(name, len(content), sha256(content).hexdigest())

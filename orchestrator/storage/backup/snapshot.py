@@ -3,17 +3,22 @@
 Theory of operation. The journal of a task is the truth, and everything that a line of it refers to was there before
 that line: output that was read, commits, refs, checkpoints, files that were imported. Nothing of it is removed again
 without another line. So **whatever refers is copied before what it refers to**: the task's journal up to its last whole
-line, then the files of its folder, what its agents said and their sessions, its refs and its worktree, and at the very
-end the objects of all repositories. Copied in the other order, a journal would name commits that the copy lacks.
+line, then the files of its folder, what its agents said and their sessions, its worktree, and at the very end the
+objects of all repositories. Copied in the other order, a journal would name commits that the copy lacks.
 
-What is copied after the journal may be ahead of it. As long as no decision was made meanwhile, it is ahead by what the
-agent does by itself and by commands under way: exactly what a `kill -9` at the moment of the cut leaves, which every
-command survives because it first looks for its effect. So when the journal has grown while the rest was copied, this
-task is cut off the archive again and copied anew. A task that decides all the time is at last taken with what its
-journal cannot know left out: its state.json (which follows from the journal), later checkpoints and later attempts.
+Two things belong to several tasks: a journal says what became of the task's children and of those that it waited for,
+and a parent's branch has the commits of its children. So the journals of a family and the refs of all its tasks are
+those of one instant (`instant.py`), wherever in the archive they come.
+
+What is copied after the instant may be ahead of it. As long as the task made no decision meanwhile, it is ahead by what
+the agent does by itself and by commands under way: exactly what a `kill -9` at the instant leaves, which every command
+survives because it first looks for its effect. So when the journal has grown while the rest was copied, or the worktree
+was made anew, the family is cut off the archive again and copied at another instant. A task that decides all the time
+is at last taken with what its journal cannot know left out: its state.json (which follows from the journal), later
+checkpoints and later attempts.
 
 What concerns all tasks (the account, schedules, outboxes, idempotency keys, the order of events) refers to tasks, and
-is copied before them. A task that is made after its family was listed is taken only if its parent's journal names it.
+is copied before them. A child that is not a task yet is left out: its parent makes it.
 
 Agents write in their worktrees and sessions while they are copied, with another user's sight: so no link below the
 data folder is followed (`tree.py`), and what cannot be read is left out with a note, not a reason to end.
@@ -44,11 +49,12 @@ from orchestrator.storage.backup.contents import (
     part_of,
 )
 from orchestrator.storage.backup.cut import Cut, cut_of, end_of_last_line, is_ahead
+from orchestrator.storage.backup.instant import Instant, Refs, families_of, instant_of
 from orchestrator.storage.backup.tree import open_folder, opened_folder
 from orchestrator.storage.journal import NAME as JOURNAL
 
 TRIES = 6
-"""How often a task is copied whose journal grows meanwhile."""
+"""How often a family is copied whose journals grow meanwhile."""
 PAUSE = 0.05
 """Seconds before the second try; doubled for each further one."""
 NOT_FOR_US = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR})
@@ -74,7 +80,6 @@ class Snapshot:
     tell: Callable[[int, int], None] = lambda _files, _size: None
     unsettled: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
-    _cuts: dict[str, Cut] = field(default_factory=dict)
     _key: tuple[int, int] | None = None
     _holes: int = 0
 
@@ -86,55 +91,56 @@ class Snapshot:
         for name in above:
             if name not in {TASKS, WORKTREES, REPOS}:
                 self._add(name)
-        for task_id in self._listed():
-            self._take_task(task_id)
-        for task_id in self._listed():
-            if task_id not in self._cuts and self._is_named(task_id):
-                self._take_task(task_id)
+        for family, tasks in families_of(self.data_dir).items():
+            self._take_family(family, tasks)
         self._take_repositories()
         for number, folder in enumerate(settings):
             with opened_folder(folder.parent) as parent:
                 name = f"{SETTINGS}/{number}"
                 self._walk(parent, folder.name, name, lambda name: name.split("/")[2:3] == ["credentials"])
 
-    def _listed(self) -> list[str]:
-        """Return the ids of all tasks, parents before their children."""
-        try:
-            with os.scandir(self.data_dir / TASKS) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-        except FileNotFoundError:
-            return []
-
-    def _is_named(self, task_id: str) -> bool:
-        """Return whether a task that is newer than the list of tasks was made by one that is in the backup."""
-        parent = task_id
-        while parent := parent.rpartition(".")[0]:
-            if (cut := self._cuts.get(parent)) is not None:
-                with (self.data_dir / TASKS / parent / JOURNAL).open("rb") as journal:
-                    known, name = 0, f'"{task_id}"'.encode()
-                    for line in journal:
-                        known += len(line)
-                        if known <= cut.size and name in line:
-                            return True
-        return False
-
-    def _take_task(self, task_id: str) -> None:
-        """Copy a task so that its files fit its journal."""
-        folder, mark = self.data_dir / TASKS / task_id, self.writer.mark()
+    def _take_family(self, family: str, tasks: Sequence[str]) -> None:
+        """Copy a task with all its children as they were at one instant, so that the files of each fit its journal."""
+        begin, instant = self.writer.mark(), instant_of(self.data_dir, family, tasks)
+        kept = self._take_ended(instant)
+        if instant.is_whole and kept.keys() == instant.cuts.keys():
+            return
+        mark = self.writer.mark()
         for number in range(TRIES):
+            instant, is_last = instant_of(self.data_dir, family, tasks), number == TRIES - 1
+            if any(instant.cuts.get(task) != cut for task, cut in kept.items()):  # one was begun again
+                kept, mark = {}, begin
             self.writer.rewind(mark)
-            self._cuts[task_id] = cut = cut_of(folder)
-            self._holes = 0
-            is_last = number == TRIES - 1
-            self._copy_task(task_id, cut, is_settled=not is_last)
-            if cut_of(folder) == cut:
+            rest = [task for task in instant.cuts if task not in kept]
+            moved = [task for task in rest if not self._take_task(task, instant, is_settled=not is_last)]
+            if instant.is_whole and not moved:
                 return
             if not is_last:
                 time.sleep(PAUSE * 2**number)
-        self.unsettled.append(task_id)
+        self.unsettled += moved or [family]
 
-    def _copy_task(self, task_id: str, cut: Cut, *, is_settled: bool) -> None:
+    def _take_ended(self, instant: Instant) -> dict[str, Cut]:
+        """Copy the tasks of a family that have ended, once; return how far."""
+        kept = dict[str, Cut]()
+        for task, cut in instant.cuts.items():
+            mark = self.writer.mark()
+            if cut.is_ended and self._take_task(task, instant, is_settled=True):
+                kept[task] = cut
+            else:
+                self.writer.rewind(mark)
+        return kept
+
+    def _take_task(self, task_id: str, instant: Instant, *, is_settled: bool) -> bool:
+        """Copy a task; return whether neither its journal nor the place of its worktree changed meanwhile."""
+        folder, worktree = self.data_dir / TASKS / task_id, self.data_dir / WORKTREES / task_id
+        cut, self._holes = instant.cuts[task_id], 0
+        place = _place(worktree)
+        self._copy_task(task_id, instant, is_settled=is_settled)
+        return cut_of(folder) == cut and _place(worktree) == place
+
+    def _copy_task(self, task_id: str, instant: Instant, *, is_settled: bool) -> None:
         folder, name = self.data_dir / TASKS / task_id, f"{TASKS}/{task_id}"
+        cut = instant.cuts[task_id]
         self._add_alone(name)
         if cut.size:
             with self._noting(f"{name}/{JOURNAL}"), self._folder(name) as opened:
@@ -150,19 +156,18 @@ class Snapshot:
 
         for entry in sorted(self._names(name), key=lambda one: (one == SESSIONS, one)):
             self._add(f"{name}/{entry}", is_skipped)
-        self._copy_refs(task_id)
+        self._write_refs(task_id, instant.refs[task_id])
         if Part.WORKTREES not in self.exclude:
             self._copy_worktree(f"{WORKTREES}/{task_id}")
 
-    def _copy_refs(self, task_id: str) -> None:
-        """Copy the link to the clone that a task uses, and the task's refs there."""
-        link = f"{REPOS}/{TASKS}/{task_id}"
-        try:
-            clone = (self.data_dir / link).readlink().name
-        except OSError:
-            return
-        self._add(link)
-        self._add(f"{REPOS}/{clone}/{_refs(task_id)}")
+    def _write_refs(self, task_id: str, refs: Refs) -> None:
+        """Write the link to the clone that a task uses, and the task's refs there."""
+        if refs.clone:
+            self._add(f"{REPOS}/{TASKS}/{task_id}")
+        for name in refs.folders:
+            self.writer.add_folder(f"{DATA}/{name}", 0o700, 0)
+        for name, content in refs.files.items():
+            self.writer.add_content(f"{DATA}/{name}", content)
 
     def _copy_worktree(self, name: str) -> None:
         """Copy an agent's repository: what names commits, then the commits, then the files."""
@@ -344,5 +349,9 @@ def free_space(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def _refs(task_id: str) -> str:
-    return f"refs/orchestrator/{task_id}"
+def _place(folder: Path) -> tuple[int, int] | None:
+    """Return what tells a folder from another that takes its name; None if there is none."""
+    try:
+        return _identity(folder.lstat())
+    except OSError:
+        return None

@@ -4,7 +4,7 @@ Work counts as safe where the user's repository has it in a branch or a tag, or 
 then removes it there has decided. Whatever cannot be looked at counts as unsafe.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,8 +12,16 @@ from orchestrator.core.task.checkpoint import Checkpoint
 from orchestrator.core.task.task import Source, Task
 from orchestrator.errors import OrchestratorError
 from orchestrator.redaction.display import escape_text
-from orchestrator.workspaces.clone import Clone, WorkspaceError
-from orchestrator.workspaces.git import SERVER, Git, GitError
+from orchestrator.workspaces.clone import EARLIER, Clone, WorkspaceError
+from orchestrator.workspaces.git import Git, GitError
+from orchestrator.workspaces.removal.tips import (
+    Tips,
+    commits_beyond,
+    commits_unknown,
+    git_with,
+    own_refs,
+    types_of,
+)
 from orchestrator.workspaces.repository import RepositoryError, open_repository
 from orchestrator.workspaces.workspace import Workspace
 
@@ -22,19 +30,23 @@ _LINKS = "repos/tasks"
 
 
 def unmerged_worktree(workspace: Workspace, task_id: str, source: Source) -> str:
-    """Return what keeps a task's worktree from being removed; empty if nothing does. Blocks."""
+    """Return what keeps a task's worktree from being removed; empty if nothing does. Blocks.
+
+    What was amended or reset there does not: the clone keeps it.
+    """
     worktree = workspace.worktree(task_id)
     if not worktree.is_dir():
         return ""
     try:
-        clone = workspace.clone_of(task_id)
         leftover = workspace.leftover(task_id)
         if leftover.uncommitted:
             return f"not committed: {_named(leftover.uncommitted)}"
-        if lost := _branches_not_in(clone, worktree):
-            return f"commits that only its worktree has: {', '.join(lost[:_NAMED])}"
+        clone = workspace.clone_of(task_id)
         if unmerged := unmerged_head(clone, task_id, source):
             return unmerged
+        lost = _not_theirs(clone, task_id, source, leftover.tips.named.values(), worktree)
+        if names := _names_of(leftover.tips, lost):
+            return f"commits that only its worktree has: {_named(names)}"
         unsaved = leftover.unsaved
         return f"ignored by git, but perhaps not rebuildable: {_named(unsaved)}" if unsaved else ""
     except (OrchestratorError, OSError) as error:
@@ -46,23 +58,53 @@ def lost_with_worktree(workspace: Workspace, task_id: str) -> str:
 
     Raises WorkspaceError, GitError and OSError where not everything can be looked at.
     """
-    if unsaved := workspace.leftover(task_id).unsaved:
+    leftover, clone = workspace.leftover(task_id), workspace.clone_of(task_id)
+    if unsaved := leftover.unsaved:
         return _named(unsaved)
-    lost = _branches_not_in(workspace.clone_of(task_id), workspace.worktree(task_id))
-    return f"the commits of {_named(lost)}" if lost else ""
+    git = git_with(clone, workspace.worktree(task_id))
+    lost = commits_unknown(git, set(leftover.tips.named.values()), own_refs(clone, task_id).values())
+    names = _names_of(leftover.tips, lost)
+    return f"the commits of {_named(names)}" if names else ""
 
 
 def unmerged_head(clone: Clone, task_id: str, source: Source) -> str:
     """Return why the task's newest commit counts as unmerged; empty if it is safe. Raises GitError."""
     head = clone.ref(f"refs/orchestrator/{task_id}/head")
-    if head is None or head == source.base_commit:
-        return ""
-    delivered = clone.ref(f"refs/orchestrator/{task_id}/delivered")
-    if delivered is not None and clone.git.ask("merge-base", "--is-ancestor", head, delivered) is not None:
-        return ""
-    if _has_in_a_branch(Path(source.repo), head):
+    if head is None or not _not_theirs(clone, task_id, source, [head]):
         return ""
     return f"its commits are in no branch of {escape_text(source.repo)}"
+
+
+def unmerged_earlier(clone: Clone, task: Task) -> str:
+    """Return which commits that were amended or reset count as unmerged; empty if there are none. Raises GitError."""
+    lost = sorted(_not_theirs(clone, task.id, task.source, earlier_commits(clone, task)))
+    if not lost:
+        return ""
+    named, refs = _named([commit[:12] for commit in lost]), f"refs/orchestrator/{task.id}/{EARLIER}*"
+    return (
+        f"commits that were amended or reset, and are in no branch of {escape_text(task.source.repo)}: {named};"
+        f" `git fetch {escape_text(str(clone.folder))} '{refs}:refs/heads/{task.id}/*'` brings them there"
+    )
+
+
+def earlier_commits(clone: Clone, task: Task) -> list[str]:
+    """Return the commits of a task that were amended or reset. Raises GitError.
+
+    Those are left out that were dropped on the way to what a completed task delivered: they are older, and it does not
+    follow from resetting them.
+    """
+    earlier = [commit for name, commit in own_refs(clone, task.id).items() if name.startswith(EARLIER)]
+    if not earlier or task.timing.completed_at is None:
+        return earlier
+    below = f"refs/orchestrator/{task.id}/"
+    result = clone.ref(f"{below}delivered") or clone.ref(f"{below}head")
+    if result is None:
+        return earlier
+    wanted = ("--format=%(objectname) %(committerdate:unix)", f"{below}{EARLIER}")
+    times = dict(line.split(" ") for line in clone.git.run("for-each-ref", *wanted).splitlines())
+    undone = clone.git.run("for-each-ref", f"--contains={result}", *wanted).split()
+    ended = int(clone.git.run("show", "--no-patch", "--format=%ct", result))
+    return [commit for commit in earlier if commit in undone or int(times[commit]) > ended]
 
 
 def unmerged_checkpoints(workspace: Workspace, task: Task, checkpoints: Sequence[Checkpoint]) -> str:
@@ -84,34 +126,28 @@ def unmerged_checkpoints(workspace: Workspace, task: Task, checkpoints: Sequence
         return f"its clone cannot be looked at: {error}"
 
 
-def unmerged_clone(clone: Clone, repo: Path, tasks: Collection[str], *, is_removed: bool = False) -> str:
+def unmerged_clone(
+    clone: Clone, repo: Path, tasks: Collection[str], task_of: Callable[[str], Task], *, is_removed: bool = False
+) -> str:
     """Return what keeps a clone from being removed: commits of these tasks that its repository lacks. Blocks.
 
     With `is_removed` that was a copy of the daemon's own, of which all was elsewhere when it was removed.
     """
     try:
-        mine = [sha for sha, name in _refs(clone.git, "refs/orchestrator/") if _belongs(name, tasks)]
+        owned = [(sha, *name.split("/", 3)[2:]) for sha, name in _refs(clone.git, "refs/orchestrator/")]
+        mine = [sha for sha, task, kind in owned if task in tasks and (kind == "head" or kind.isdecimal())]
+        for task in {task for _, task, kind in owned if task in tasks and kind.startswith(EARLIER)}:
+            mine += earlier_commits(clone, task_of(task))
         if not mine:
             return ""
         places = ("refs/remotes/", "refs/tags/") if is_removed else ("refs/",)
         git = clone.git if is_removed else open_repository(repo)[0]
         theirs = {sha for place in places for sha, _ in _refs(git, place)}
-        delivered = {sha for sha, name in _refs(clone.git, "refs/orchestrator/") if name.endswith("/delivered")}
-        count = commits_beyond(clone.git, mine, theirs | delivered)
+        delivered = {sha for sha, _, kind in owned if kind == "delivered"}
+        count = len(commits_beyond(clone.git, mine, theirs | delivered))
     except (OrchestratorError, OSError, ValueError) as error:
         return f"it cannot be compared with its repository: {error}"
     return f"{count} commits that {escape_text(str(repo))} does not have" if count else ""
-
-
-def commits_beyond(git: Git, commits: Collection[str], known: Collection[str]) -> int:
-    """Return how many commits lead to these and are no part of the known ones, of which some may not be here."""
-    if not commits:
-        return 0
-    listed = "".join(f"{sha}\n" for sha in sorted(known)).encode()
-    kinds = git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=listed).splitlines()
-    here = [row.split(" ")[0] for row in kinds if row.endswith((" commit", " tag"))]
-    asked = "".join(f"{sha}\n" for sha in commits) + "".join(f"^{sha}\n" for sha in here)
-    return int(git.run("rev-list", "--count", "--stdin", stdin=asked.encode()).strip())
 
 
 def tasks_of_clones(data_dir: Path) -> dict[str, list[str]]:
@@ -139,41 +175,48 @@ def drop_checkpoints(workspace: Workspace, tasks: Iterable[str]) -> None:
         with suppress(WorkspaceError):
             clones.setdefault(workspace.clone_of(task), []).append(task)
     for clone, ids in clones.items():
-        refs = (name for task in ids for _, name in _refs(clone.git, f"refs/orchestrator/{task}/"))
-        orders = "".join(f"delete {name}\n" for name in refs if name.rsplit("/", 1)[1].isdecimal())
+        numbers = ((task, name) for task in ids for name in own_refs(clone, task) if name.isdecimal())
+        orders = "".join(f"delete refs/orchestrator/{task}/{number}\n" for task, number in numbers)
         if orders:
             clone.git.run("update-ref", "--stdin", stdin=orders.encode())
 
 
-def _branches_not_in(clone: Clone, worktree: Path) -> list[str]:
-    """Return the refs of an agent's repository whose commits the clone does not have."""
-    listed = clone.git.run("ls-remote", "--upload-pack", SERVER, str(worktree / ".git"))
-    rows = [line.split("\t", 1) for line in listed.splitlines() if "\t" in line]
-    asked = "".join(f"{sha}\n" for sha, _ in rows).encode()
-    answers = clone.git.run("cat-file", "--batch-check", stdin=asked).splitlines()
-    there = zip(rows, answers, strict=True)
-    return [escape_text(name) for (_, name), answer in there if answer.endswith(" missing")]
+def _not_theirs(
+    clone: Clone, task_id: str, source: Source, commits: Collection[str], worktree: Path | None = None
+) -> set[str]:
+    """Return those of these commits that the user's repository does not have, and was never given.
+
+    Those that the clone does not have are read from the worktree.
+    """
+    git = git_with(clone, worktree) if worktree else clone.git
+    own = own_refs(clone, task_id)
+    known = [commit for commit in (own.get("base"), own.get("delivered"), source.base_commit) if commit]
+    left = set(commits).intersection(commits_unknown(git, set(commits), known))
+    return left - _had_by(Path(source.repo), left)
+
+
+def _had_by(repo: Path, commits: Collection[str]) -> set[str]:
+    """Return those of these commits that a ref of the user's repository leads to."""
+    if not commits:
+        return set()
+    try:
+        user, _ = open_repository(repo)
+        there = types_of(user, commits)
+        return there.keys() - commits_beyond(user, there, (), "--not", "--glob=refs/*")
+    except (RepositoryError, GitError):
+        return set()
+
+
+def _names_of(tips: Tips, lost: Container[str]) -> list[str]:
+    """Return what leads to lost commits, and to objects that the clone does not have."""
+    return [*(escape_text(name) for name, commit in tips.named.items() if commit in lost), *tips.objects]
 
 
 def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
 
 
-def _has_in_a_branch(repo: Path, commit: str) -> bool:
-    try:
-        user, _ = open_repository(repo)
-        return bool(user.run("for-each-ref", "--count=1", f"--contains={commit}", "refs/").strip())
-    except (RepositoryError, GitError):
-        return False
-
-
 def _refs(git: Git, below: str) -> Iterator[tuple[str, str]]:
     for line in git.run("for-each-ref", "--format=%(objectname) %(refname)", below).splitlines():
         sha, _, name = line.partition(" ")
         yield sha, name
-
-
-def _belongs(name: str, tasks: Collection[str]) -> bool:
-    """Whether a ref holds work of one of these tasks: its newest commit or a checkpoint."""
-    _, _, task, kind = name.split("/", 3)
-    return task in tasks and (kind == "head" or kind.isdecimal())

@@ -101,7 +101,7 @@ def test_a_disk_that_became_read_only_refuses_decisions_and_loses_none(small_dis
     store.release(NAME_OF_TASK)
     store.close()
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
-    with pytest.raises(StoreError, match="Errno 30"):
+    with pytest.raises(StoreError, match="Read-only file system; make it writable"):
         FolderStore(small_disk / "data")
     subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)
     store = FolderStore(small_disk / "data")

@@ -17,6 +17,8 @@ import pytest
 from orchestrator.core.events import events
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.formats.files import sealed, unsealed
+from orchestrator.pipelines.given_files import write_given
+from orchestrator.redaction.rules import Redactor
 from orchestrator.storage.journal import NAME, DamagedJournal, seal_key
 from orchestrator.storage.records import (
     LoadedTask,
@@ -344,6 +346,9 @@ def test_only_folders_of_tickets_that_were_never_accepted_are_removed(store: Fol
         folder.mkdir()
         (folder / "ticket.json").write_text("{}")
     (unborn / ".pipeline.toml.partial").touch()
+    (unborn / "origin.json").touch()
+    (unborn / "journal.jsonl").write_text('{"seq": 1, "timest')
+    write_given(store.files, "LOCAL-3", {"work/TASK-01.md": "the first"}, {"batch.json": "{}"}, Redactor(()))
     (odd / "notes.md").touch()
     found = [one for one in store.summaries() if isinstance(one, UncommittedTask)]
     assert [one.task_id for one in found] == ["LOCAL-1", "LOCAL-3"]

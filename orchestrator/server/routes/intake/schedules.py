@@ -16,7 +16,13 @@ from orchestrator.server.idempotency import KeyedRoute
 from orchestrator.server.openapi.refusals import TRACKER, refuses
 from orchestrator.server.routes.dependencies import By, TheService
 from orchestrator.server.schemas.base import compose_view
-from orchestrator.server.schemas.intake.schedules import SCHEDULE_NAME, ScheduleBody, ScheduleList, ScheduleView
+from orchestrator.server.schemas.intake.schedules import (
+    SCHEDULE_NAME,
+    ScheduleBody,
+    ScheduleChangeBody,
+    ScheduleList,
+    ScheduleView,
+)
 
 router = APIRouter(prefix="/api/schedules", tags=["schedules"], route_class=KeyedRoute)
 
@@ -50,8 +56,15 @@ async def schedule(schedule: ScheduleName, service: TheService) -> ScheduleView:
 
 @router.put("/{schedule}", responses=refuses(*CHANGED, *TRACKER))
 async def change(body: ScheduleBody, schedule: ScheduleName, service: TheService, by: By) -> ScheduleView:
-    """Change what the schedule submits and when; its name and its tasks stay. Refused as a new one would be."""
-    return schedule_view(service, await service.schedules.change(schedule, wanted_schedule(body), by))
+    """Replace what the schedule submits and when; its name and its tasks stay. Refused as a new one would be."""
+    wanted = {name: value for name, value in dict(body).items() if name != "name"} | {"repo": str(body.repo)}
+    return schedule_view(service, await service.schedules.change(schedule, wanted, by))
+
+
+@router.patch("/{schedule}", responses=refuses(*CHANGED, *TRACKER))
+async def edit(body: ScheduleChangeBody, schedule: ScheduleName, service: TheService, by: By) -> ScheduleView:
+    """Change some of what the schedule submits and when; what is not given stays. Refused as a new one would be."""
+    return schedule_view(service, await service.schedules.change(schedule, body.changes, by))
 
 
 @router.post("/{schedule}/pause", responses=refuses(*CHANGED))

@@ -1,6 +1,8 @@
 """The form in which a draft is changed, and submitted."""
 
-from dataclasses import replace
+import asyncio
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
@@ -13,9 +15,21 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.server.problems import problem_for
 from orchestrator.server.rendering import submission_of
 from orchestrator.server.routes.dependencies import By, TheService
+from orchestrator.server.schemas.base import Redact
+from orchestrator.server.web.editing.masks import MASKED, adds_mask, as_sent
 from orchestrator.server.web.page_route import PageRoute
 from orchestrator.server.web.pages.new_task import choices_of_form
-from orchestrator.server.web.submission_form import Shown, Unfit, filled, refused, same_moment, typed, unfit
+from orchestrator.server.web.submission_form import (
+    Filled,
+    Shown,
+    Unfit,
+    changed_named_checks,
+    filled,
+    refused,
+    same_moment,
+    typed,
+    unfit,
+)
 from orchestrator.server.web.templates import render
 
 router = APIRouter(route_class=PageRoute)
@@ -27,22 +41,22 @@ FIELDS = ("title", "text", "pipeline", "type", "base", "after", "checks", "auton
 @router.get("/tasks/{name}/edit")
 async def form(request: Request, service: TheService, name: str) -> Response:
     """Show a draft as a form."""
-    draft, given = await _given(service, name)
-    return _page(request, service, draft.id, Shown(form=typed(given, draft.seq)))
+    draft, given = await service.submissions.given(name)
+    return _page(request, service, draft.id, Shown(form=await _shown(service, draft, given)))
 
 
 @router.post("/tasks/{name}/edit")
 async def save(request: Request, service: TheService, name: str, by: By) -> Response:
     """Save a draft, and submit it if that is asked."""
-    draft, given = await _given(service, name)
-    form = typed(given, draft.seq)
+    draft, given = await service.submissions.given(name)
+    form = shown = await _shown(service, draft, given)
     try:
         form = (await filled(request)).model_copy(update={"repo": str(given.repo), "ticket": given.ticket or ""})
-        wanted = submission_of(form.body())
         if form.seq != draft.seq:
             again = form.model_copy(update={"seq": draft.seq})
             return _page(request, service, draft.id, Shown(form=again, errors={"form": CHANGED_MEANWHILE}, status=409))
-        await _save(service, draft.id, given, replace(wanted, after=form.body().after), by)
+        changes = await asyncio.to_thread(_changes, form, shown, given, service.redact)
+        await _save(service, draft.id, changes, by)
         if form.then == "submit":
             await service.tasks.submit_draft(draft.id, by)
     except Unfit as error:
@@ -54,27 +68,43 @@ async def save(request: Request, service: TheService, name: str, by: By) -> Resp
     return RedirectResponse(f"/tasks/{quote(draft.id)}", status_code=303)
 
 
-async def _given(service: Service, name: str) -> tuple[Task, Submission]:
-    """Return a draft, and its submission as it may be shown."""
-    draft, given = await service.submissions.given(name)
-    return draft, replace(given, text=service.redact(given.text).strip("\n"), title=service.redact(given.title))
+async def _shown(service: Service, draft: Task, given: Submission) -> Filled:
+    return await asyncio.to_thread(typed, given, draft.seq, service.redact)
 
 
-async def _save(service: Service, task_id: str, given: Submission, wanted: Submission, by: str) -> None:
-    """Change what differs; what the form leaves to the ticket stays."""
-    changes = {
-        name: value
-        for name in FIELDS
-        if (value := getattr(wanted, name)) != getattr(given, name) and (value or name in {"after", "checks"})
-    }
+def _changes(form: Filled, shown: Filled, given: Submission, redact: Redact) -> dict[str, Any]:
+    """Return what somebody changed of a draft, by the names of its fields. Raises Unfit.
+
+    What the form shows as it is stored stays, secrets too that it shows masked; so does what is left to the ticket.
+    """
+    body = form.body()
+    wanted = submission_of(body)
+    sent = {name: as_sent(getattr(form, name)).strip() for name in FIELDS}
+    names = [name for name in FIELDS if sent[name] != getattr(shown, name).strip()]
+    changes: dict[str, Any] = {name: value for name in names if (value := getattr(wanted, name))}
+    for name in ("text", "title", "base"):
+        if name in changes and adds_mask(sent[name], str(getattr(given, name) or "")):
+            raise Unfit({name: MASKED})
+    if "after" in names:
+        changes["after"] = body.after
+    if "checks" in names:
+        changes["checks"] = changed_named_checks(form.checks, given.checks, redact)
     if not same_moment(wanted.at, given.at):
         changes["at"] = wanted.at
-    if changes:
-        await service.submissions.change(task_id, changes, by)
-    caps = None if wanted.usd == given.usd else {"usd": wanted.usd}
-    priority = None if wanted.priority == given.priority else wanted.priority
-    if caps is not None or priority is not None:
-        await service.tasks.change(task_id, priority, caps, by)
+    if wanted.usd != given.usd:
+        changes["caps"] = {"usd": wanted.usd}
+    if wanted.priority not in {None, given.priority}:
+        changes["priority"] = wanted.priority
+    return changes
+
+
+async def _save(service: Service, task_id: str, changes: Mapping[str, Any], by: str) -> None:
+    of_task = {name: changes.get(name) for name in ("priority", "caps")}
+    of_draft = {name: value for name, value in changes.items() if name not in of_task}
+    if of_draft:
+        await service.submissions.change(task_id, of_draft, by)
+    if any(of_task.values()):
+        await service.tasks.change(task_id, **of_task, by=by)
 
 
 def _page(request: Request, service: Service, task_id: str, shown: Shown) -> Response:

@@ -40,6 +40,10 @@ def test_the_oldest_backups_of_the_same_folder_are_removed_but_never_the_one_jus
     made = tmp_path / "orchestrator-aa-20261123T050000Z.tar.zst"
     for name in (*own, *others, made.name, f".{own[0]}.partial", f".{others[0]}.partial"):
         (tmp_path / name).write_bytes(b"")
+    asked = [f"orchestrator-aa-2020010{day}T050000Z-asked.tar.zst" for day in range(1, 5)]
+    for name in asked:
+        (tmp_path / name).write_bytes(b"")
+    others += asked
     remove_oldest(made, "aa", 3)
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {made.name, *own[-2:], *others, f".{others[0]}.partial"}
@@ -129,6 +133,38 @@ async def test_a_backup_is_made_and_another_checked_when_somebody_asks(tmp_path:
     assert "damaged" in before.checked.problem
     with pytest.raises(NoSuchBackup):
         await service.check("../data/format", "ada")
+
+
+async def test_backups_that_people_ask_for_neither_remove_nor_replace_a_daily_one(tmp_path: Path) -> None:
+    data, folder = tmp_path / "data", tmp_path / "backups"
+    now = datetime(2026, 11, 23, 3, 59, tzinfo=UTC)  # the next one is due in a minute
+    folder.mkdir()
+    FolderStore(data).close()
+    owner = owner_of(data)
+    daily = [f"orchestrator-{owner}-202611{day}T040000Z.tar.zst" for day in (21, 22)]
+    for name in daily:
+        (folder / name).write_bytes(b"")
+    write_daily_backups(data, DailyBackups(tried_at=now - timedelta(hours=23), failure="no room"))
+    service = backup_service(data, BackupSettings(folder=folder, keep=2), now)
+    running = asyncio.create_task(service.schedule.run())
+    try:
+        for clock in (now, now + timedelta(seconds=60)):
+            service.schedule.clock = lambda clock=clock: clock  # type: ignore[misc]
+            await service.make("ada")
+            async with asyncio.timeout(60):
+                while (await service.report()).asked is not None:  # noqa: ASYNC110 - as a page that asks again
+                    await asyncio.sleep(0.01)
+        async with asyncio.timeout(60):
+            while read_daily_backups(data).daily_at != now + timedelta(seconds=60):  # noqa: ASYNC110 - a file
+                await asyncio.sleep(0.01)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    times = ["20261123T035900Z", "20261123T040000Z"]
+    asked = {f"orchestrator-{owner}-{time}-asked.tar.zst" for time in times}
+    assert {path.name for path in folder.iterdir()} == {daily[-1], f"orchestrator-{owner}-{times[-1]}.tar.zst", *asked}
+    assert {one.name for one in (await service.report()).files if one.is_asked} == asked
+    assert read_daily_backups(data).failure == ""
 
 
 async def test_a_folder_that_is_not_set_or_not_there_is_told(tmp_path: Path) -> None:

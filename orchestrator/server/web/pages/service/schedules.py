@@ -1,5 +1,6 @@
 """Schedules: what is submitted again and again, what the next hours bring, and the hours in which tasks may run."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -36,6 +37,9 @@ MOST_AHEAD = 200
 """Runs in the drawing of the next hours."""
 MOST_LISTED, MOST_LANES = 12, 14
 """Runs that are listed below it, and lanes that it has."""
+CHANGED_MEANWHILE = (
+    "the schedule was changed meanwhile; look at it in another window, then save this again to replace it"
+)
 NEXT_TIMES = 3
 """Times that are shown while a line is typed."""
 
@@ -122,18 +126,26 @@ async def schedule_now(request: Request, service: TheService, name: str) -> Resp
 @router.get("/{name}/change")
 async def edit(request: Request, service: TheService, name: str) -> Response:
     """Show the form that changes a schedule."""
-    found = await service.schedules.find(name)
-    return await _form(request, service, Shown(form=form_of(found, service.redact), changes=name))
+    found = await asyncio.to_thread(form_of, await service.schedules.find(name), service.redact)
+    return await _form(request, service, Shown(form=found, changes=name))
 
 
 @router.post("/{name}/change")
 async def change(
     request: Request, service: TheService, by: By, name: str, form: Annotated[ScheduleForm, Form()]
 ) -> Response:
-    """Change a schedule and go back to its page."""
+    """Change what somebody changed of a schedule and go back to its page."""
     before = await service.schedules.find(name)
+    now = await asyncio.to_thread(form_of, before, service.redact)
+    if form.seen not in {"", now.seen}:
+        again = form.model_copy(update={"seen": now.seen})
+        return await _form(
+            request, service, Shown(form=again, errors={"form": CHANGED_MEANWHILE}, status=409, changes=name)
+        )
     try:
-        await service.schedules.change(name, form.changed(before, service.redact), by)
+        changes = await asyncio.to_thread(form.changes, before, service.redact)
+        if changes:
+            await service.schedules.change(name, changes, by)
     except Unfit as error:
         return await _form(request, service, Shown(form=form, errors=error.errors, status=422, changes=name))
     except (OrchestratorError, OSError) as error:
