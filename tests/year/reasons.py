@@ -31,7 +31,7 @@ _WINDOW = re.compile(r"its run window (\S+) opens at (?:\w{3} (\d{4}-\d\d-\d\d) 
 _UTC = r"(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?) UTC"
 _STARTS = re.compile(rf"^it starts at {_UTC}")
 _WAITS_FOR = re.compile(r"^it waits for (\S+), which is ")
-_SLOTS = re.compile(r"^\d+ of (\d+) slots are taken(?: by (.*))?$")
+_SLOTS = re.compile(r"^(\d+) of (\d+) slots are taken(?: by (.*))?$")
 _LIMIT = re.compile(rf"usage limit \(.*\) lasts until {_UTC}")
 _UNTIL = re.compile(rf"(?:continues|tries again) by itself at {_UTC}")
 _UNTIL_FACT = re.compile(rf", until {_UTC}")
@@ -97,10 +97,10 @@ class Reasons:
             self.asked += 1
             claims = claims_of(task, supervisor.why(task), self.clock.now)
             named = {one.kind for one in claims}
-            for one in claims:
-                known_then = set(_foreseeable(task, supervisor.snapshot(), one))
-                for obstacle in known_then - named if self._is_new(one) else ():
-                    self._break(task.id, f"said {one.text!r}, but then it is known to wait for its {obstacle}")
+            if any(map(self._is_new, claims)):
+                last = max(claims, key=_until)
+                for obstacle in set(_foreseeable(task, supervisor.snapshot(), last)) - named:
+                    self._break(task.id, f"said {last.text!r}, but then it is known to wait for its {obstacle}")
             if not claims:
                 self._break(task.id, f"no reason is understood: {supervisor.why(task)}")
             known = self._claims.setdefault(task.id, [])
@@ -172,8 +172,12 @@ def stands(task: Task) -> bool:
     return task.is_paused or task.status in (TaskStatus.PENDING, TaskStatus.DRAFT, TaskStatus.BLOCKED)
 
 
+def _until(claim: Claim) -> datetime:
+    return claim.until or datetime.min.replace(tzinfo=UTC)
+
+
 def _foreseeable(task: Task, snapshot: SchedulerSnapshot, claim: Claim) -> Iterator[str]:
-    """Yield what is known already to keep a task from going on at the time that a claim names."""
+    """Yield what is known already to keep a task from going on at the last time that claims name."""
     if claim.until is None or claim.kind == "request" or " by itself" not in claim.text:
         return
     then = replace(snapshot, now=claim.until + PRECISION)
@@ -208,7 +212,8 @@ def _claimed(fact: str, now: datetime) -> tuple[str, datetime | None, tuple[str,
     if match := _WAITS_FOR.search(fact):
         return "dependency", None, (match[1],)
     if match := _SLOTS.search(fact):
-        return "slots", None, (match[1], *(match[2] or "").split(", "))
+        is_full = int(match[1]) >= int(match[2])
+        return "slots" if is_full else "others first", None, (match[2], *(match[3] or "").split(", "))
     return next(((kind, None, ()) for words, kind in _WORDS.items() if words in fact), None)
 
 
@@ -248,6 +253,8 @@ def _is_over(claim: Claim, task: Task, event: events.Event, snapshot: SchedulerS
         case "slots":
             holders = {one.id for one in snapshot.tasks.running} - {task.id}
             return places(snapshot) > int(claim.names[0]) or not set(claim.names[1:]) <= holders
+        case "others first":
+            return True  # a slot is free that others take who go on just now, or it gets one of them
         case "limit" | "resume":
             return active_limit_before(task, snapshot) is None
         case "request" | "look":

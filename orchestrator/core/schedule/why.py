@@ -16,6 +16,7 @@ from orchestrator.core.schedule.admission import (
     shared_limit,
     shared_used_up,
     tasks_to_admit,
+    tasks_to_resume,
 )
 from orchestrator.core.schedule.foreseen import awaited_time, obstacles_at
 from orchestrator.core.task.agent import PauseReason, ProcessState
@@ -207,7 +208,8 @@ def _when_admitted(task: Task, snapshot: SchedulerSnapshot, by_itself: str) -> s
 
 def _is_next(task: Task, snapshot: SchedulerSnapshot) -> bool:
     """Return whether the task gets a slot that is free, as soon as the daemon looks at what has just changed."""
-    return len(snapshot.tasks.running) < places(snapshot) and task.id in tasks_to_admit(snapshot)
+    free = places(snapshot) - len(snapshot.tasks.running)
+    return free > 0 and task.id in tasks_to_admit(snapshot)[: max(0, free - len(list(tasks_to_resume(snapshot))))]
 
 
 def _itself(by_itself: str) -> str:

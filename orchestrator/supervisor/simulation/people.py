@@ -87,7 +87,7 @@ class People:
         elif task.parent is not None and task.is_paused and task.agent.blocked_by is PauseReason.BUDGET:
             self._once(f"{task.id} waits for {task.parent}", partial(self._raise_caps_of, task.parent))
         if task.is_paused and task.agent.blocked_by is PauseReason.WINDOW:
-            self._once(f"{task.id} waits for its hours at {task.seq}", partial(self._let_run, task.id))
+            self._once(f"{task.id} waits for its hours at {task.seq}", partial(self._let_run, task))
         if task.is_paused and task.agent.blocked_by is PauseReason.RATE_LIMIT and task.retry_at is None:
             key = f"{task.id} waits in turn {task.agent.attempt}/{task.agent.turn.number}"
             if task.agent.setbacks.limit_waits:
@@ -182,10 +182,15 @@ class People:
         """Remove the caps of a parent whose children wait for its budget."""
         self._act_later(parent, 2 * HOUR, lambda at: events.CapsChanged(at=at, caps=NO_CAPS, by="a user"))
 
-    def _let_run(self, task_id: str) -> None:
-        """Now and then, do not wait until its run windows open."""
+    def _let_run(self, task: Task) -> None:
+        """Now and then, do not wait until the run windows of a task open, nor those of its parent."""
         if self._rng.random() < self._probabilities.let_run:
-            self._act_later(task_id, HOUR, lambda at: events.ResumeRequested(at=at, by="a user", at_once=True))
+            delay = random_duration(self._rng, HOUR, 1.2)
+            for name in filter(None, (task.parent, task.id)):
+                self._clock.schedule_after(delay, partial(self._let_run_now, name))
+
+    def _let_run_now(self, task_id: str) -> None:
+        self.actions.append(UserAction(task_id=task_id, event=_resume_now))
 
     def _pause(self, task_id: str) -> Callable[[], None]:
         def act() -> None:
@@ -212,6 +217,10 @@ def _answer_request(ask: UserRequest, status: RequestStatus, text: str) -> Calla
 
 def _resume(at: datetime) -> events.Event:
     return events.ResumeRequested(at=at, by="a user")
+
+
+def _resume_now(at: datetime) -> events.Event:
+    return events.ResumeRequested(at=at, by="a user", at_once=True)
 
 
 def _cancel(at: datetime) -> events.Event:
