@@ -7,20 +7,24 @@ look at each child that may have ended before it started.
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from orchestrator.core.decide.work.following import end_of
+import structlog
+
+from orchestrator.core.decide.work.following import child_id, end_of
 from orchestrator.core.events.child_events import ChildEnded, ChildrenSubmitted
 from orchestrator.core.events.commands import CancelChildren, FollowChildren, JoinParent, SubmitChildren
-from orchestrator.core.events.events import BranchDelivered, CancelRequested, Event, TaskSubmitted
+from orchestrator.core.events.events import BranchDelivered, CancelRequested, Event, TaskSubmitted, WorkspaceReady
 from orchestrator.core.events.publish_events import BranchReplayed
-from orchestrator.core.task.children import MOST_CHILDREN, Child, ChildDraft
+from orchestrator.core.task.children import MOST_CHILDREN, Child, ChildDraft, ChildStatus
 from orchestrator.core.task.pipeline import Pipeline
-from orchestrator.core.task.task import Task
+from orchestrator.core.task.publication import Publish
+from orchestrator.core.task.task import NextAction, Task
 from orchestrator.daemon.task_factory import SubmissionRefused, TaskFactory
-from orchestrator.errors import NoSuchTask
+from orchestrator.errors import NoSuchTask, OrchestratorError
 from orchestrator.storage import journal
 from orchestrator.storage.records import StoreError
 from orchestrator.storage.task_files import TaskFiles
@@ -30,6 +34,8 @@ from orchestrator.workspaces.evaluation.gates import reading_as
 from orchestrator.workspaces.outbox import read_text
 from orchestrator.workspaces.parent_branch import ParentBranch
 from orchestrator.workspaces.workspace import Workspace
+
+log = structlog.get_logger()
 
 AT_ONCE = 25
 """How many children are submitted together."""
@@ -108,9 +114,12 @@ class ChildTasks:
         """Report the children that ended before they were first looked at; `on_decision` reports the others."""
         new = [name for name in command.tasks if name not in self._looked_at]
         self._looked_at.update(new)
-        for ended in await asyncio.to_thread(lambda: [self._end(name) for name in new]):
-            if ended is not None:
-                self.inbox.post(parent.id, ended)
+        ended = [end for end in await asyncio.to_thread(lambda: [self._end(name) for name in new]) if end is not None]
+        if parent.next_action is NextAction.CHILDREN:
+            with suppress(OrchestratorError):  # its gate tries again, and says why
+                await self._take_back(parent, {end.commit: end.task for end in ended if end.completed and end.commit})
+        for end in ended:
+            self.inbox.post(parent.id, end)
 
     def cancel(self, parent: Task, command: CancelChildren) -> None:
         """Cancel these children; one that has ended ignores that."""
@@ -136,6 +145,55 @@ class ChildTasks:
                 at=self.clock(), onto=joined.onto, commit=joined.commit, conflicts=joined.conflicts[:MOST_CHILDREN]
             )
         self.inbox.post(child.id, event)
+
+    async def bring_home(self, parent: Task) -> None:
+        """Have the parent's worktree follow its branch, with the work of every child that completed in this visit.
+
+        Raises WorkspaceError and GitError.
+        """
+        branch, visit = ParentBranch(self.workspace, parent.id), parent.stages[parent.stage].visits
+        await asyncio.to_thread(branch.bring_home, parent)
+        completed = {
+            child.commit: child.task
+            for child in parent.children
+            if child.status is ChildStatus.COMPLETED and child.commit
+            if child.task == child_id(parent, child.plan.key, visit)
+        }
+        if await self._take_back(parent, completed):
+            await asyncio.to_thread(branch.bring_home, parent)
+
+    async def _take_back(self, parent: Task, completed: Mapping[str, str]) -> bool:
+        """Put the commits of completed children on their parent's branch that a restored copy of it lacks.
+
+        `completed` has the task of each commit. Raises WorkspaceError and GitError.
+        """
+        branch = ParentBranch(self.workspace, parent.id)
+
+        def take_back() -> tuple[str, ...]:
+            return branch.take_back([one for one in branch.lacking(completed) if self._joins_parent(completed[one])])
+
+        async with self._joining[parent.id]:
+            taken = await asyncio.to_thread(take_back) if completed else ()
+        for commit in taken:
+            child, source = completed[commit], parent.source
+            log.warning("child_brought_home_again", task=parent.id, child=child, commit=commit)
+            again = WorkspaceReady(
+                at=self.clock(),
+                worktree=source.worktree or "",
+                branch=source.branch,
+                head=source.commit,
+                restored_from=f"{commit}, the work of {child}, which it lacked",
+            )
+            self.inbox.post(parent.id, again)
+        return bool(taken)
+
+    def _joins_parent(self, name: str) -> bool:
+        """Return whether the work of a child belongs on its parent's branch. Blocks."""
+        try:
+            stages = self.pipeline_of(self.store.load(name).task).stages
+        except (OrchestratorError, OSError):
+            return True
+        return any(stage.publish is Publish.PARENT for stage in stages.values())
 
     def _drafts(self, parent: Task, plan: str) -> dict[str, ChildDraft]:
         """Return every child that the plan names, by its key. Raises SubmissionRefused."""

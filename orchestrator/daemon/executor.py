@@ -255,7 +255,7 @@ class CommandExecutor:
         await self._restore_worktree(task)
         pipeline = self._with.pipeline_of(task)
         if pipeline.stage(command.stage).work.has_children:
-            await asyncio.to_thread(ParentBranch(self._with.workspace, task.id).bring_home, task)
+            await self._with.children.bring_home(task)
         if pipeline.stage(command.stage).work.records:
             await self._with.projections.written(task)
             await asyncio.to_thread(self._with.gates.record, task, pipeline, command.stage)

@@ -1,12 +1,14 @@
-"""What watches the daemon for others: metrics, the doctor that examines before the night, traces."""
+"""What watches the daemon for others: metrics, the doctor that examines before the night, the disk, traces."""
 
 from datetime import datetime
 from functools import partial
+from shutil import disk_usage
 
 from orchestrator import clock
 from orchestrator.core.events.notice import MachineNoticeKind
 from orchestrator.core.schedule.run_windows import openings_near
 from orchestrator.daemon.examination.dusk import DuskExamination
+from orchestrator.daemon.housekeeping.disk_watch import DiskWatch
 from orchestrator.daemon.service import Service
 from orchestrator.daemon.side_loops import Loop
 from orchestrator.daemon.traces.exporter import TraceExporter, TraceParts
@@ -24,7 +26,15 @@ def monitoring_loops(base: Base, supervisor: Supervisor, service: Service) -> di
         folder=base.store.data_dir,
         clock=clock.now,
     )
+    watch = DiskWatch(
+        data_dir=base.store.data_dir,
+        free=lambda: disk_usage(base.store.data_dir).free,
+        floor=lambda: int(base.settings.now.free_space_floor),
+        tell=base.notifications.announcer.announce,
+        clock=clock.now,
+    )
     return {
+        "disk watch": watch.run,
         "loop lag": service.oversight.metrics.lag.run,
         "doctor": dusk.run,
         "traces": _trace_exporter(base, supervisor).run,

@@ -4,12 +4,15 @@ It is the ref `refs/orchestrator/<parent>/joined` in the clone, which children o
 follows when every child has ended. Meanwhile no agent works there.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.events.commands import JoinParent
 from orchestrator.core.task.task import Task
+from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.clone import WorkspaceError
+from orchestrator.workspaces.git import GitError
 from orchestrator.workspaces.replay import replay, squashed
 from orchestrator.workspaces.workspace import Workspace
 
@@ -70,6 +73,49 @@ class ParentBranch:
             source = child.source
             self.workspace.rebuild(child.id, Path(source.repo), source.branch, replayed.commit)
         return Joined(onto=tip, commit=replayed.commit, conflicts=replayed.conflicts)
+
+    def lacking(self, commits: Collection[str]) -> tuple[str, ...]:
+        """Return which of these commits the branch does not have, oldest first. Raises WorkspaceError and GitError."""
+        self.begin()
+        if not commits:
+            return ()
+        clone = self.workspace.clone_of(self.parent)
+        try:
+            newer = clone.git.run("rev-list", "--reverse", "--topo-order", *commits, "--not", self.tip())
+        except GitError:
+            gone = next((commit for commit in commits if not clone.has(commit)), None)
+            if gone is None:
+                raise
+            raise WorkspaceError(
+                f"the commit {gone} belongs on the branch of {self.parent}, and {clone.folder} does not have it; fetch"
+                " it into there from another copy of the data folder, then try again"
+            ) from None
+        return tuple(commit for commit in newer.split() if commit in commits)
+
+    def take_back(self, commits: Sequence[str]) -> tuple[str, ...]:
+        """Put commits on the branch that were there, oldest first; return those whose changes it lacked.
+
+        One that is on top of the branch stays the same commit. Raises WorkspaceError for conflicts, and GitError.
+        """
+        git, top, taken = self.workspace.git_of(self.parent), self.tip(), list[str]()
+        for commit in commits:
+            before = top
+            if git.ask("merge-base", "--is-ancestor", top, commit) is not None:
+                top = commit
+            elif git.ask("merge-base", "--is-ancestor", commit, top) is None:
+                base = git.run("merge-base", top, commit).strip()
+                replayed = replay(git, base, commit, top)
+                if replayed.commit is None:
+                    raise WorkspaceError(
+                        f"the branch of {self.parent} has lost the commit {commit}, and it conflicts with the branch in"
+                        f" {', '.join(map(escape_text, replayed.conflicts[:5]))}; merge it in"
+                        f" {escape_text(str(self.workspace.worktree(self.parent)))}, then try again"
+                    )
+                top = replayed.commit
+            taken += [commit] if top != before else []
+        if taken:
+            git.run("update-ref", self._ref, top)
+        return tuple(taken)
 
     def bring_home(self, parent: Task) -> None:
         """Make the parent's worktree follow the branch. Raises WorkspaceError and GitError."""

@@ -147,6 +147,44 @@ def test_children_of_a_killed_daemon_are_made_once_and_come_home_once(tmp_path: 
         assert len(list((harness.data / "tasks").glob(f"{parent}*"))) == 5
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_work_that_a_parents_branch_has_lost_is_brought_home_again(tmp_path: Path, is_known: bool) -> None:
+    scenario, go = divided(child("A"), child("B")), tmp_path / "go"
+    scenario["BUILD of B"] = [[{"wait_for": str(go)}, *BUILT]]
+    with with_children(tmp_path, scenario, places=2) as harness:
+        parent = harness.submit(pipeline="parts")
+        harness.wait_for("the end of A", lambda: harness.journal(parent, "ChildEnded"))
+        harness.wait_until_it_works(f"{parent}.B", "BUILD")
+        harness.kill()
+        work = harness.state(f"{parent}.A")
+        lose(harness, parent, work["base_commit"])
+        if not is_known:
+            forget(harness, parent, "ChildEnded")
+        go.touch()
+        harness.start()
+        harness.wait_for_end(parent)
+        files = git(harness.repo, "ls-tree", "--name-only", harness.state(parent)["branch"]).split()
+        assert {f"{parent}.A.txt", f"{parent}.B.txt"} <= set(files)
+        assert len(harness.subjects(parent)) == 2
+        restored = harness.journal(parent, "WorkspaceReady")[-1]["event"]["restored_from"]
+        assert restored == f"{work['head']}, the work of {parent}.A, which it lacked"
+
+
+def lose(harness: DaemonHarness, parent: str, commit: str) -> None:
+    """Let a parent's branch be as it was at a commit, as a copy of the data folder may have it."""
+    (clone,) = (harness.data / "repos").glob("repo-*")
+    git(clone, "update-ref", f"refs/orchestrator/{parent}/joined", commit)
+
+
+def forget(harness: DaemonHarness, task: str, trigger: str) -> None:
+    """Let a task's journal end before the first decision of this kind."""
+    folder = harness.folder(task)
+    lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    first = next(number for number, line in enumerate(lines) if json.loads(line)["trigger"] == trigger)
+    (folder / "journal.jsonl").write_bytes(b"".join(lines[:first]))
+    (folder / "state.json").unlink()
+
+
 def test_a_child_in_conflict_with_another_is_told_so_and_comes_home_when_that_is_resolved(tmp_path: Path) -> None:
     same_file = {"run": "echo of $ORCHESTRATOR_TASK > shared.txt", "commit": "Write the file", "no_work": True}
     own_file = {

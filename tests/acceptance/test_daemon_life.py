@@ -191,15 +191,19 @@ def test_changed_settings_are_taken_over_while_tasks_wait_and_bad_ones_refused(t
 
 
 def test_without_room_on_the_disk_everything_is_held_with_the_reason(tmp_path: Path) -> None:
-    with DaemonHarness(tmp_path, free_space_floor="900TiB") as harness:
+    tell = ["sh", "-c", f"(cat; echo) >> {tmp_path}/told"]
+    with DaemonHarness(tmp_path, free_space_floor="900TiB", people={"notify_command": tell}) as harness:
         task = harness.submit()
         assert "free_space_floor" in " ".join(harness.client.why(task).facts)
         assert harness.client.status().health == "pressure"
         assert harness.client.task(task).status is TaskStatus.PENDING
-        assert harness.stop() == 0
+        harness.wait_for("the notice", lambda: line_count(tmp_path / "told"))
+        harness.kill()
         harness.settings["free_space_floor"] = "64MiB"
         harness.start()
         harness.wait_for_end(task)
+        harness.wait_for("its end", lambda: '"disk_recovered"' in (tmp_path / "told").read_text())
+        assert (tmp_path / "told").read_text().count('"event": "disk_low"') == 1
 
 
 def test_agents_at_work_are_frozen_when_the_room_goes_and_go_on_when_it_comes_back(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The pages about everything, on a folder as a busy month leaves it: what they show agrees with the API."""
 
+import re
 import shutil
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -10,6 +11,8 @@ import pytest
 
 from orchestrator.daemon.startup import load_tasks
 from orchestrator.formats.codec import Json
+from orchestrator.server.report_texts import WAITED_FOR
+from orchestrator.server.report_words import say
 from orchestrator.settings.loading import load_settings
 from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon
 from tests.fakes.seeded_folder import Seeded, Size, seed
@@ -103,6 +106,20 @@ async def test_the_report_s_page_says_what_the_api_says(client: httpx.AsyncClien
     assert {f"/tasks/{one['id']}" for one in (*found["finished"], *found["problems"])} <= set(page.links)
     assert {one["task"] for one in found["waiting"]} >= {seeded.question, seeded.review, seeded.dependency}
     assert all(one["command"] in page.text for one in found["waiting"])
+
+
+async def test_the_report_s_page_says_what_stood_still_as_the_report_does(client: httpx.AsyncClient) -> None:
+    stops = (await client.get("/api/report?format=json", params={"since": "2026-01-01T00:00:00Z"})).json()["stops"]
+    hours = {"hours": 31 * 24}
+    assert stops
+    for language, heading, still in (("en", "Stood still", "still"), ("ko", "멈춰 있던 시간", "계속")):
+        answer = await client.get("/report", params=hours, headers={"Accept-Language": language})
+        rows = re.search(rf'id="stops">{heading}</h2>(.*?)</section>', answer.text, re.DOTALL)
+        assert rows
+        for one in stops:
+            assert f'/tasks/{one["task"]}"' in rows[1]
+            assert say(language, WAITED_FOR[one["reason"]]) in rows[1]
+        assert rows[1].count(f">{still}</span>") == sum(not one["isOver"] for one in stops)
 
 
 async def test_charts_have_their_numbers_in_a_table(client: httpx.AsyncClient) -> None:

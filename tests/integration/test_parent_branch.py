@@ -47,6 +47,12 @@ class Family:
         work = JoinParent(parent="P", base=base, commit=done, squash=squash)
         return self.branch.join(self.task(name), work)
 
+    def lose(self, *names: str) -> None:
+        """Let the branch be as it was before these children joined, as a copy of the folder may have it."""
+        base = self.workspace.clone_of(names[0]).ref(f"refs/orchestrator/{names[0]}/base")
+        assert base is not None
+        self.workspace.git_of("P").run("update-ref", "refs/orchestrator/P/joined", base)
+
     def log(self, what: str, form: str = "%s") -> list[str]:
         """What git tells of the commits after the parent's first one, oldest first."""
         git_dir = self.workspace.worktree("A")
@@ -126,6 +132,55 @@ def test_the_parents_worktree_follows_when_its_children_have_ended(family: Famil
         family.branch.bring_home(family.task("P"))
         assert family.files("P") == {"a.txt", "shared.txt"}
         assert git(family.workspace.worktree("P"), "rev-parse", "HEAD") == done
+
+
+def test_a_commit_that_the_branch_lost_is_put_on_it_again_as_it_was(family: Family) -> None:
+    base = family.child("A")
+    a = family.work("A", {"a.txt": "a\n"})
+    family.join("A", base, a)
+    onto = family.child("B")
+    b = family.work("B", {"b.txt": "b\n"})
+    family.join("B", onto, b)
+    assert family.branch.lacking([b, a]) == ()
+    family.lose("A", "B")
+    assert family.branch.lacking([b, a]) == (a, b)
+    assert family.branch.take_back((a, b)) == (a, b)
+    assert family.branch.tip() == b
+    assert family.branch.lacking([b, a]) == ()
+
+
+def test_a_lost_commit_is_put_on_top_of_what_came_after_it_once(family: Family) -> None:
+    base = family.child("A")
+    family.child("B")
+    a, b = family.work("A", {"a.txt": "a\n"}), family.work("B", {"b.txt": "b\n"})
+    family.join("A", base, a)
+    family.lose("A")
+    family.join("B", base, b)
+    assert family.branch.take_back(family.branch.lacking([a, b])) == (a,)
+    top = family.branch.tip()
+    assert family.log(top) == ["B", "A"]
+    assert family.branch.take_back(family.branch.lacking([a, b])) == ()
+    family.branch.bring_home(family.task("P"))
+    assert family.branch.take_back(family.branch.lacking([a, b])) == ()
+    assert family.files("P") == {"a.txt", "b.txt", "shared.txt"}
+    assert family.branch.tip() == top
+
+
+def test_a_lost_commit_that_conflicts_is_left_to_a_person_whose_merge_counts(family: Family) -> None:
+    base = family.child("A")
+    family.child("B")
+    a, b = family.work("A", {"shared.txt": "of A\n"}), family.work("B", {"shared.txt": "of B\n"})
+    family.join("B", base, b)
+    family.branch.bring_home(family.task("P"))
+    with pytest.raises(WorkspaceError, match=rf"lost the commit {a}, .* in shared\.txt; merge it in .*worktrees/P"):
+        family.branch.take_back(family.branch.lacking([a, b]))
+    git(family.workspace.worktree("P"), "merge", "--quiet", "--strategy-option=ours", "-m", "Both", a)
+    assert family.branch.lacking([a, b]) == ()
+
+
+def test_a_commit_that_is_gone_altogether_is_named(family: Family) -> None:
+    with pytest.raises(WorkspaceError, match=f"{'5' * 40} belongs on the branch of P, .* does not have it"):
+        family.branch.lacking(["5" * 40])
 
 
 def reworked(family: Family, name: str) -> str:

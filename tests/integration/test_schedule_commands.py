@@ -1,12 +1,14 @@
 """`orchestrator schedule`: several schedules at once, any part of a name, and one that does the same as another."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
 import pytest
 import pytest_asyncio
 
+from orchestrator.core.task.task_policy import Autonomy
 from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import repository
 from tests.fakes.shell import Done, Shell, only_error
@@ -79,3 +81,34 @@ async def test_a_schedule_that_does_the_same_as_another_is_added_with_a_note(orc
     assert f"`orchestrator schedule remove {name}`" in second.err
     assert "the same" not in (await added(orchestrator, "Check links", "--pipeline", "review_only")).err
     assert len(await names(orchestrator)) == 3
+
+
+async def test_only_the_given_options_of_a_schedule_change(orchestrator: Shell, daemon: InProcessDaemon) -> None:
+    checks = ("--check", "lint=ruff check", "--budget", "5", "--priority", "high", "--auto")
+    await added(orchestrator, "Check links", "--overlap", "queue", *checks)
+    before = await daemon.service.schedules.find("check-links")
+    done = await orchestrator("schedule", "edit", "links", "--at", "0 4 * * sat", "--unset", "budget", "--interactive")
+    assert done.code == 0, done.err
+    assert done.out.startswith("check-links is changed; its next task is due Sat ")
+    now = await daemon.service.schedules.find("check-links")
+    assert (now.line, now.zone, now.overlap) == ("0 4 * * sat", "UTC", "queue")
+    assert now.work == replace(before.work, usd=None, autonomy=Autonomy.INTERACTIVE)
+    for more in (("--unset", "check", "--text", "Other words"), ("--check", "a=b", "--no-git", "--json")):
+        assert (await orchestrator("schedule", "update", "check-links", *more)).code == 0
+    last = (await daemon.service.schedules.find("check-links")).work
+    assert last == replace(now.work, text="Other words", checks={"a": "b"}, no_git=True)
+
+
+async def test_an_edit_that_says_nothing_or_nothing_possible_changes_no_schedule(
+    orchestrator: Shell, daemon: InProcessDaemon
+) -> None:
+    await added(orchestrator, "Check links")
+    before = await daemon.service.schedules.find("check-links")
+    assert "give what is to change" in only_error(await orchestrator("schedule", "edit", "links"), 2)
+    both = await orchestrator("schedule", "edit", "links", "--budget", "3", "--unset", "budget")
+    assert "given and unset" in only_error(both, 2)
+    assert "five fields" in only_error(await orchestrator("schedule", "edit", "links", "--line", "soon"), 2)
+    gone = await orchestrator("schedule", "edit", "links", "--repo", "/nowhere")
+    assert "/nowhere" in only_error(gone, 2)
+    assert only_error(await orchestrator("schedule", "edit", "nightly", "--line", "@daily"), 4)
+    assert await daemon.service.schedules.find("check-links") == before

@@ -22,6 +22,10 @@ SUB_COMMANDS: Mapping[str, Mapping[str, str]] = {
         "describe": "show",
         "inspect": "show",
         "get": "show",
+        "change": "edit",
+        "update": "edit",
+        "modify": "edit",
+        "set": "edit",
     },
     "token": _TOKENS,
     "checkpoints": {"ls": "list", "inspect": "show"},
@@ -33,7 +37,7 @@ SUB_COMMANDS: Mapping[str, Mapping[str, str]] = {
 _SYSTEMCTL = "`systemctl {word} orchestrator` does that, with --user for a service of your own"
 SUB_ANSWERS: Mapping[str, Mapping[str, str]] = {
     "service": dict.fromkeys(("start", "stop", "restart", "reload", "enable", "disable", "is-active"), _SYSTEMCTL),
-    "schedule": {"edit": "`orchestrator schedule remove NAME` and `orchestrator schedule add` replace it"},
+    "schedule": {"rename": "`orchestrator schedule remove NAME` and `orchestrator schedule add` replace it"},
 }
 """Sub-commands that other programs have, and what to type instead."""
 

@@ -1,7 +1,8 @@
-"""`schedule add|list|show|pause|resume|run|remove`: tasks that are submitted again and again."""
+"""`schedule add|edit|list|show|pause|resume|run|remove`: tasks that are submitted again and again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -22,7 +23,7 @@ from orchestrator.cli.commands.submit import (
     named_checks,
     ticket_text,
 )
-from orchestrator.cli.context import Json, context_of, parse_options
+from orchestrator.cli.context import Json, UsageError, context_of, parse_options
 from orchestrator.cli.output import console, facts, local, note, plain, print_json, table, to_minute
 from orchestrator.cli.schedules.batch import Ask, ask_schedules, find_schedule
 from orchestrator.core.schedule.recurring import Missed, Overlap, RunResult
@@ -30,7 +31,12 @@ from orchestrator.core.schedule.run_windows import span_to
 from orchestrator.core.task.task_policy import Autonomy
 from orchestrator.formats.person import person_name
 from orchestrator.server.access.schedules import ScheduleClient
-from orchestrator.server.schemas.intake.schedules import ScheduleBody, ScheduledRunView, ScheduleView
+from orchestrator.server.schemas.intake.schedules import (
+    ScheduleBody,
+    ScheduleChangeBody,
+    ScheduledRunView,
+    ScheduleView,
+)
 
 HEADINGS = ("NAME", "WHEN", "ZONE", "NEXT", "IN", "LAST", "RESULT", "TITLE")
 RUN_HEADINGS = ("DUE", "RESULT", "TASK", "WHY")
@@ -43,6 +49,42 @@ Names = Annotated[
 Repository = Annotated[
     Path, typer.Option("--repo", "-C", help="The git repository; default: the current one.", show_default=False)
 ]
+
+File = Annotated[Path | None, typer.Option("--file", "-F", help="Read the text from a file.")]
+Base = Annotated[str | None, typer.Option(metavar="BRANCH", help="The branch to start from; default: HEAD.")]
+Budget = Annotated[float | None, typer.Option(metavar="USD", help="What each task may cost.", min=0.01)]
+OVERLAP_HELP = "While its last task has not ended: refuse another one, or queue it."
+MISSED_HELP = "Times at which the daemon was down: tell them, or make up for them once."
+
+
+class Unset(StrEnum):
+    """Options of a schedule that can be taken back, so that it is as if they had not been given."""
+
+    TITLE = "title"
+    PIPELINE = "pipeline"
+    TYPE = "type"
+    BASE = "base"
+    PRIORITY = "priority"
+    CHECK = "check"
+    AUTO = "auto"
+    ON_BLOCKED = "on-blocked"
+    AUTO_MERGE = "auto-merge"
+    BUDGET = "budget"
+
+
+UNSET: Mapping[Unset, tuple[str, object]] = {
+    Unset.TITLE: ("title", ""),
+    Unset.PIPELINE: ("pipeline", None),
+    Unset.TYPE: ("type", None),
+    Unset.BASE: ("base", None),
+    Unset.PRIORITY: ("priority", None),
+    Unset.CHECK: ("checks", {}),
+    Unset.AUTO: ("autonomy", None),
+    Unset.ON_BLOCKED: ("on_blocked", None),
+    Unset.AUTO_MERGE: ("auto_merge", None),
+    Unset.BUDGET: ("usd", None),
+}
+"""Fields of a schedule without such an option."""
 
 schedule = typer.Typer(no_args_is_help=True, help="Submit tasks again and again, at the times of a line of crontab.")
 
@@ -59,26 +101,22 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter for each option
         ),
     ],
     text: TicketText = None,
-    file: Annotated[Path | None, typer.Option("--file", "-F", help="Read the text from a file.")] = None,
+    file: File = None,
     name: Annotated[str, typer.Option(help="Its name; default: after the title.")] = "",
     zone: Annotated[str, typer.Option(help="The time zone of the line; default: yours.")] = "",
-    overlap: Annotated[
-        Overlap, typer.Option(help="While its last task has not ended: refuse another one, or queue it.")
-    ] = Overlap.REFUSE,
-    missed: Annotated[
-        Missed, typer.Option(help="Times at which the daemon was down: tell them, or make up for them once.")
-    ] = Missed.TELL,
+    overlap: Annotated[Overlap, typer.Option(help=OVERLAP_HELP)] = Overlap.REFUSE,
+    missed: Annotated[Missed, typer.Option(help=MISSED_HELP)] = Missed.TELL,
     title: Annotated[str, typer.Option("--title", "-t", help="The title; default: the first line of the text.")] = "",
     repo: Repository = Path(),
     pipeline: Pipeline = None,
     type_: Type = None,
-    base: Annotated[str | None, typer.Option(metavar="BRANCH", help="The branch to start from; default: HEAD.")] = None,
+    base: Base = None,
     priority: Who = None,
     check: Checks = None,
     auto: Auto = None,
     on_blocked: OnFailure = None,
     auto_merge: Merge = None,
-    budget: Annotated[float | None, typer.Option(metavar="USD", help="What each task may cost.", min=0.01)] = None,
+    budget: Budget = None,
     no_git: Annotated[bool, typer.Option("--no-git", help="The folder has no repository, and gets none.")] = False,
     json: Json = False,
 ) -> None:
@@ -97,7 +135,7 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "base": base,
         "priority": priority,
         "checks": named_checks(check or ()),
-        "autonomy": None if auto is None else Autonomy.AUTO if auto else Autonomy.INTERACTIVE,
+        "autonomy": _autonomy(auto),
         "on_blocked": on_blocked,
         "auto_merge": auto_merge,
         "usd": budget,
@@ -108,6 +146,80 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter for each option
         made = ScheduleClient(client).add(body)
         same = [one.name for one in ScheduleClient(client).listed().schedules if _does_the_same(one, made)]
     _show_added(made, same, json=json)
+
+
+@schedule.command(epilog="Example: [bold]orchestrator schedule edit remove-dead-code --line '0 4 * * sat'[/bold]")
+def edit(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    context: typer.Context,
+    name: Name,
+    line: Annotated[
+        str | None, typer.Option("--line", "--at", metavar="LINE", help="When, as in crontab: '0 22 * * 1-5'.")
+    ] = None,
+    text: Annotated[str | None, typer.Option(metavar="TEXT", help="What to do; - for standard input.")] = None,
+    file: File = None,
+    zone: Annotated[str | None, typer.Option(help="The time zone of the line.")] = None,
+    overlap: Annotated[Overlap | None, typer.Option(help=OVERLAP_HELP)] = None,
+    missed: Annotated[Missed | None, typer.Option(help=MISSED_HELP)] = None,
+    title: Annotated[str | None, typer.Option("--title", "-t", help="The title.")] = None,
+    repo: Annotated[Path | None, typer.Option("--repo", "-C", help="The git repository.")] = None,
+    pipeline: Pipeline = None,
+    type_: Type = None,
+    base: Base = None,
+    priority: Who = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=COMMAND", help="A command that judges the work; these replace all that it had."),
+    ] = None,
+    auto: Auto = None,
+    on_blocked: OnFailure = None,
+    auto_merge: Merge = None,
+    budget: Budget = None,
+    no_git: Annotated[bool | None, typer.Option("--no-git/--git", help="Whether the folder has no repository.")] = None,
+    unset: Annotated[list[Unset] | None, typer.Option(help="As if this option had not been given; repeatable.")] = None,
+    json: Json = False,
+) -> None:
+    """Change what a schedule submits and when; whatever is not given stays. Its tasks and its record stay too."""
+    given = {
+        "line": line,
+        "text": None if text is None and file is None else ticket_text(text, file),
+        "zone": zone,
+        "overlap": overlap,
+        "missed": missed,
+        "title": title,
+        "repo": repo and repo.expanduser().absolute(),
+        "pipeline": pipeline,
+        "type": type_,
+        "base": base,
+        "priority": priority,
+        "checks": named_checks(check) if check else None,
+        "autonomy": _autonomy(auto),
+        "on_blocked": on_blocked,
+        "auto_merge": auto_merge,
+        "usd": budget,
+        "no_git": no_git,
+    }
+    body = _changes({name: value for name, value in given.items() if value is not None}, unset or ())
+    with context_of(context).client() as client:
+        schedules = ScheduleClient(client)
+        changed = schedules.change(find_schedule(schedules, name).name, body)
+    if json:
+        print_json(changed)
+    else:
+        console().print(plain(f"{changed.name} is changed; its next task is due {_next(changed)}"), soft_wrap=True)
+
+
+def _changes(given: Mapping[str, object], unset: Sequence[Unset]) -> ScheduleChangeBody:
+    """Return what changes of a schedule. Raises UsageError."""
+    left_out = dict(UNSET[one] for one in unset)
+    if both := [one.value for one in unset if UNSET[one][0] in given]:
+        raise UsageError(f"--{both[0]} is given and unset; give one of the two")
+    if not given and not left_out:
+        raise UsageError("give what is to change, for example --line '0 4 * * sat'; `--help` lists every option")
+    return parse_options(ScheduleChangeBody, {**given, **left_out})
+
+
+def _autonomy(auto: bool | None) -> Autonomy | None:
+    return None if auto is None else Autonomy.AUTO if auto else Autonomy.INTERACTIVE
 
 
 def _show_added(made: ScheduleView, same: Sequence[str], *, json: bool) -> None:

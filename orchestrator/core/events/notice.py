@@ -30,6 +30,8 @@ class MachineNoticeKind(StrEnum):
     ESCALATION = "escalation"
     CHANNEL_FAILED = "channel_failed"
     CHANNEL_RECOVERED = "channel_recovered"
+    DISK_LOW = "disk_low"
+    DISK_RECOVERED = "disk_recovered"
     SERVICE = "service"
     SCHEDULE = "schedule"
     DIGEST = "digest"

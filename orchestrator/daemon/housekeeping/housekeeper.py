@@ -6,7 +6,8 @@ from shutil import disk_usage
 
 import structlog
 
-from orchestrator.daemon.housekeeping.service import NEAR, DiskService, PruneQuery
+from orchestrator.core.schedule.disk_level import NEAR
+from orchestrator.daemon.housekeeping.service import DiskService, PruneQuery
 from orchestrator.errors import OrchestratorError
 
 log = structlog.get_logger()

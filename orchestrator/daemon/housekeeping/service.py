@@ -29,8 +29,6 @@ MOST_REMOVALS = 200
 """How many items one request removes; whoever asked may ask again."""
 LASTS = timedelta(seconds=60)
 """For how long an inventory is shown, unless something was removed."""
-NEAR = 1.5
-"""Times the floor: with less free space the policy is followed at once, and transcripts are compressed early."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from heapq import nlargest
 from orchestrator.core.retention.plan import Action, Item, due_at
 from orchestrator.core.retention.policy import Kind
 from orchestrator.core.retention.words import size_in_words
-from orchestrator.daemon.housekeeping.service import NEAR, DiskReport
+from orchestrator.core.schedule.disk_level import NEAR
+from orchestrator.daemon.housekeeping.service import DiskReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

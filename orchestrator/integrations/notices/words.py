@@ -22,6 +22,8 @@ WORDS: dict[str, dict[str, str]] = {
         "escalation": "Unanswered",
         "channel_failed": "A channel does not work",
         "channel_recovered": "A channel works again",
+        "disk_low": "The disk runs low",
+        "disk_recovered": "The disk has room again",
         "service": "The service",
         "digest": "notices",
         "schedule": "A scheduled task was not submitted",
@@ -45,6 +47,8 @@ WORDS: dict[str, dict[str, str]] = {
         "escalation": "미응답",
         "channel_failed": "알림 채널 오류",
         "channel_recovered": "알림 채널 복구",
+        "disk_low": "디스크 부족",
+        "disk_recovered": "디스크 여유 회복",
         "service": "서비스",
         "digest": "건의 알림",
         "schedule": "예약 작업이 제출되지 않음",
@@ -86,6 +90,23 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         ),
         "The backup to %(folder)s failed: %(reason)s": "%(folder)s에 하는 백업이 실패했습니다: %(reason)s",
         "The daily backup to %(folder)s failed: %(reason)s": "%(folder)s에 매일 하는 백업이 실패했습니다: %(reason)s",
+        (
+            "The disk of the data folder runs low: %(free)s are free. "
+            "Below %(floor)s, the setting free_space_floor, no task goes on."
+        ): (
+            "데이터 폴더의 디스크가 부족해지고 있습니다: %(free)s 남음. "
+            "설정 free_space_floor인 %(floor)s보다 적어지면 어떤 작업도 진행하지 않습니다."
+        ),
+        (
+            "No task goes on: the disk of the data folder has only %(free)s free, and free_space_floor is %(floor)s. "
+            "Work continues by itself when more is free."
+        ): (
+            "모든 작업이 멈춰 있습니다: 데이터 폴더의 디스크가 %(free)s만 남았고 free_space_floor는 %(floor)s입니다. "
+            "자리가 더 나면 스스로 이어집니다."
+        ),
+        "The disk of the data folder has room again: %(free)s are free. It had been low since %(since)s.": (
+            "데이터 폴더의 디스크에 다시 여유가 생겼습니다: %(free)s 남음. %(since)s부터 부족했습니다."
+        ),
         "This is a test of the channel %(channel)r. If you read it, the channel works.": (
             "알림 채널 %(channel)r의 시험입니다. 이 글이 보이면 채널이 작동합니다."
         ),

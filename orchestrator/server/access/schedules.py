@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 from orchestrator.server.client import Client
 from orchestrator.server.schemas.base import to_view
-from orchestrator.server.schemas.intake.schedules import ScheduleBody, ScheduleList, ScheduleView
+from orchestrator.server.schemas.intake.schedules import ScheduleBody, ScheduleChangeBody, ScheduleList, ScheduleView
 
 
 class ScheduleClient:
@@ -22,6 +22,11 @@ class ScheduleClient:
         document = body.model_dump(mode="json", by_alias=True)
         return to_view(ScheduleView, self._client.exchange("POST", "/api/schedules", document), str)
 
+    def change(self, name: str, body: ScheduleChangeBody) -> ScheduleView:
+        """Change what is given of a schedule."""
+        document = body.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return to_view(ScheduleView, self._client.exchange("PATCH", _path(name), document), str)
+
     def find(self, name: str) -> ScheduleView:
         """Return one schedule."""
         return self._asked("GET", name)
@@ -35,5 +40,8 @@ class ScheduleClient:
         return self._asked("DELETE", name)
 
     def _asked(self, method: str, name: str, action: str = "") -> ScheduleView:
-        path = f"/api/schedules/{quote(name, safe='')}{action}"
-        return to_view(ScheduleView, self._client.exchange(method, path), str)
+        return to_view(ScheduleView, self._client.exchange(method, f"{_path(name)}{action}"), str)
+
+
+def _path(name: str) -> str:
+    return f"/api/schedules/{quote(name, safe='')}"

@@ -5,8 +5,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from orchestrator.server.report_texts import WAITED_FOR
+from orchestrator.server.report_words import say
 from orchestrator.server.routes.dependencies import TheService
 from orchestrator.server.routes.reports import read_report
+from orchestrator.server.web.languages import language_of
 from orchestrator.server.web.page_route import PageRoute
 from orchestrator.server.web.templates import render
 
@@ -23,5 +26,7 @@ async def report(
 ) -> Response:
     """Show what happened in the last hours, and what waits for a person."""
     found = await read_report(service, datetime.now(UTC) - timedelta(hours=hours), None)
-    values: dict[str, Any] = {"report": found, "hours": hours, "spans": SPANS}
+    language = language_of(request)
+    waited_for = {reason: say(language, text) for reason, text in WAITED_FOR.items()}
+    values: dict[str, Any] = {"report": found, "hours": hours, "spans": SPANS, "waited_for": waited_for}
     return render(request, "report/page.html", **values)
