@@ -15,6 +15,7 @@ from orchestrator.daemon.deliverables.progress import ProgressService
 from orchestrator.daemon.history.task_history import HistoryParts, TaskHistory, build_task_history
 from orchestrator.daemon.housekeeping.protection import Protection
 from orchestrator.daemon.housekeeping.service import DiskService
+from orchestrator.daemon.housekeeping.turns import RemovalTurns
 from orchestrator.daemon.inspection.attention import AttentionService
 from orchestrator.daemon.inspection.board import BoardService
 from orchestrator.daemon.inspection.changes import Changes
@@ -133,11 +134,12 @@ def build_service(parts: ServiceParts) -> Service:
     events, changes = EventService(store.events, index), Changes()
     for part in (index, events, changes):
         supervisor.listen(part.on_decision)
-    recovery, submissions = _recovery_service(parts, index), _submission_service(parts, index)
+    turns = RemovalTurns()
+    recovery, submissions = _recovery_service(parts, index, turns), _submission_service(parts, index)
     status, limits = _status_service(parts), LimitService(supervisor=supervisor, inbox=inbox)
     attention, requests = AttentionService(supervisor=supervisor), _request_service(parts, index)
     schedules = build_schedules(store, submissions, supervisor, parts.notifications.announcer.announce)
-    history, tasks = _task_history(parts, index, requests), _task_service(parts, index, submissions, recovery)
+    history, tasks = _task_history(parts, index, requests), _task_service(parts, index, submissions, recovery, turns)
     intake = _intake(parts, index, submissions, tasks)
     sources = SourceService(data_dir=store.data_dir, login_of=parts.login_of, clock=clock)
     watched = OversightParts(
@@ -266,12 +268,13 @@ def _submission_service(parts: ServiceParts, index: TaskIndex) -> SubmissionServ
     )
 
 
-def _recovery_service(parts: ServiceParts, index: TaskIndex) -> RecoveryService:
+def _recovery_service(parts: ServiceParts, index: TaskIndex, turns: RemovalTurns) -> RecoveryService:
     return RecoveryService(
         index=index,
         supervisor=parts.supervisor,
         store=parts.store,
         definitions=parts.definitions,
+        turns=turns,
         clock=parts.clock,
     )
 
@@ -308,7 +311,11 @@ def _board_service(parts: ServiceParts, index: TaskIndex) -> BoardService:
 
 
 def _task_service(
-    parts: ServiceParts, index: TaskIndex, submissions: SubmissionService, recovery: RecoveryService
+    parts: ServiceParts,
+    index: TaskIndex,
+    submissions: SubmissionService,
+    recovery: RecoveryService,
+    turns: RemovalTurns,
 ) -> TaskService:
     return TaskService(
         index=index,
@@ -321,5 +328,6 @@ def _task_service(
         submissions=submissions,
         recovery=recovery,
         protection=Protection(store=parts.store, workspace=parts.workspace, login_of=parts.login_of),
+        turns=turns,
         clock=parts.clock,
     )

@@ -12,6 +12,7 @@ from orchestrator.core.events.commands import JoinParent
 from orchestrator.core.task.task import Task
 from orchestrator.redaction.display import escape_text
 from orchestrator.workspaces.clone import WorkspaceError
+from orchestrator.workspaces.git import GitError
 from orchestrator.workspaces.replay import replay, squashed
 from orchestrator.workspaces.workspace import Workspace
 
@@ -78,9 +79,17 @@ class ParentBranch:
         self.begin()
         if not commits:
             return ()
-        newer = self.workspace.git_of(self.parent).run(
-            "rev-list", "--reverse", "--topo-order", *commits, "--not", self.tip()
-        )
+        clone = self.workspace.clone_of(self.parent)
+        try:
+            newer = clone.git.run("rev-list", "--reverse", "--topo-order", *commits, "--not", self.tip())
+        except GitError:
+            gone = next((commit for commit in commits if not clone.has(commit)), None)
+            if gone is None:
+                raise
+            raise WorkspaceError(
+                f"the commit {gone} belongs on the branch of {self.parent}, and {clone.folder} does not have it; fetch"
+                " it into there from another copy of the data folder, then try again"
+            ) from None
         return tuple(commit for commit in newer.split() if commit in commits)
 
     def take_back(self, commits: Sequence[str]) -> tuple[str, ...]:

@@ -178,6 +178,11 @@ def test_a_lost_commit_that_conflicts_is_left_to_a_person_whose_merge_counts(fam
     assert family.branch.lacking([a, b]) == ()
 
 
+def test_a_commit_that_is_gone_altogether_is_named(family: Family) -> None:
+    with pytest.raises(WorkspaceError, match=f"{'5' * 40} belongs on the branch of P, .* does not have it"):
+        family.branch.lacking(["5" * 40])
+
+
 def reworked(family: Family, name: str) -> str:
     """Let a child commit three times, the last time as somebody else; return its last commit."""
     family.work(name, {f"{name}.txt": "1\n"})

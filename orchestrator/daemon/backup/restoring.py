@@ -33,7 +33,7 @@ from orchestrator.storage.backup.archive import DATA, SETTINGS, BackupError
 from orchestrator.storage.backup.contents import REPOS, RUNS, SESSIONS, TASKS, VAULT_KEY, WORKTREES
 from orchestrator.storage.backup.reading import Contents, counts_of, extract_backup
 from orchestrator.storage.folder.format import CURRENT, RESTORING, read_format, require_readable, write_format
-from orchestrator.storage.records import StoreError, TaskSummary
+from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask
 from orchestrator.storage.store import FolderStore
 from orchestrator.workspaces.clone import Clone
 from orchestrator.workspaces.workspace import Workspace
@@ -101,6 +101,8 @@ def look_at(data_dir: Path, *, key_is_elsewhere: bool) -> tuple[dict[str, int], 
     store, workspace, sealed = FolderStore(data_dir), Workspace(data_dir), 0
     try:
         for found in store.summaries():
+            if isinstance(found, UncommittedTask):
+                continue  # nobody was told that it was accepted; a parent makes such a child again
             if isinstance(found, StoreError):
                 problems.append(str(found))
                 continue

@@ -15,8 +15,11 @@ from pathlib import Path
 from orchestrator.core.retention.plan import Item
 from orchestrator.core.retention.policy import Kind
 from orchestrator.daemon.housekeeping.sizes import FolderSize, Measured, Sizes, SizesFile, TaskSizes
+from orchestrator.daemon.reporting.summary import SUMMARY_FILE
 from orchestrator.formats.disk.seekable import SUFFIX
 from orchestrator.formats.disk.trees import NOTHING, Usage, usage_of
+from orchestrator.storage.state_file import NAME as STATE_FILE
+from orchestrator.storage.task_files import REMOVED
 from orchestrator.workspaces.removal.unmerged import tasks_of_clones
 
 MEASURE_AGAIN, MEASURE_ENDED_AGAIN = 600.0, 86_400.0
@@ -24,6 +27,8 @@ MEASURE_AGAIN, MEASURE_ENDED_AGAIN = 600.0, 86_400.0
 OTHERS = ("checkouts", "trash", "folders", "callbacks", "idempotency", "events.idx", "removals.jsonl")
 """What else in the data folder takes space and is shown."""
 
+_WRITTEN_LATER = frozenset({REMOVED, SUMMARY_FILE, STATE_FILE})
+"""Files that the daemon may write anew long after the end of a task, and that say nothing of its age."""
 _OF_TASK = {"logs": Kind.LOGS, "claude": Kind.SESSIONS, "checkpoints": Kind.CHECKPOINTS}
 _NAMES = {
     Kind.TRANSCRIPTS: "agents",
@@ -224,7 +229,7 @@ def _measured(folder: str) -> dict[Kind, Measured]:
         kind = _OF_TASK.get(entry.name, Kind.TASKS)
         if ".foreign-" in entry.name or ".damaged-" in entry.name:
             kind = Kind.FOREIGN_EDITS
-        found[kind] = _with(found[kind], usage_of(entry.path))
+        found[kind] = _with(found[kind], _usage(entry))
     own = _with(found[Kind.TASKS], NOTHING)
     return {**found, Kind.TASKS: own}
 
@@ -236,7 +241,7 @@ def _add_run(found: dict[Kind, Measured], run: "os.DirEntry[str]") -> None:
     found[Kind.TASKS] = _with(found[Kind.TASKS], _alone(run))
     for entry in _entries(run.path):
         kind, plain = kind_of_run_file(entry.name), 0
-        usage = usage_of(entry.path)
+        usage = _usage(entry)
         if kind is Kind.TRANSCRIPTS and is_plain_output(entry.name):
             plain = usage.size
         found[kind] = _with(found[kind], usage, plain)
@@ -256,6 +261,11 @@ def is_plain_output(name: str) -> bool:
 
 def _with(measured: Measured, usage: Usage, plain: int = 0) -> Measured:
     return replace(measured, usage=measured.usage + usage, plain=measured.plain + plain)
+
+
+def _usage(entry: "os.DirEntry[str]") -> Usage:
+    usage = usage_of(entry.path)
+    return replace(usage, newest=0.0) if entry.name in _WRITTEN_LATER else usage
 
 
 def _alone(entry: "os.DirEntry[str]") -> Usage:

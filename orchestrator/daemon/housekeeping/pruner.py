@@ -26,6 +26,8 @@ LONGEST_LOOK = 2.0
 BY_POLICY = "retention"
 """Who asks when nobody does."""
 
+BUSY = "it is being archived or deleted at this moment"
+
 Outcome = str | int | None
 """Why an item stays, or how many bytes are free without it; None if it was gone already."""
 
@@ -90,11 +92,16 @@ class Pruner:
         """Remove items together; if that fails, each by itself, so that the others go."""
         if not together:
             return []
+        with self.tasks.turns.of_free({one.item.task for one in together}) as free:
+            mine = [one for one in together if one.item.task in free]
+            return [*(await self._discard_held(mine, by)), *((one, BUSY) for one in together if one not in mine)]
+
+    async def _discard_held(self, together: Sequence[Removal], by: str) -> list[tuple[Removal, Outcome]]:
         try:
             there = await self.background.run(self.remover.discard, together, by)
         except (OrchestratorError, OSError) as error:
             if len(together) > 1:
-                return [outcome for one in together for outcome in await self._discard([one], by)]
+                return [outcome for one in together for outcome in await self._discard_held([one], by)]
             return [(together[0], _failed(together[0], error))]
         return [(one, one.item.size if was else None) for one, was in zip(together, there, strict=True)]
 
@@ -103,11 +110,12 @@ class Pruner:
         item = removal.item
         try:
             if removal.action is Action.ARCHIVE:
-                await self.tasks.archive(item.task, by)
+                await self.tasks.archive_task(item.task, by)
             elif item.kind is Kind.TASKS:
-                await self.tasks.delete(item.task, by)
+                await self.tasks.delete_task(item.task, by)
             else:
-                return await self.background.run(self.remover.carry_out, removal, by, self._live)
+                async with self.tasks.turns.of(item.task):
+                    return await self.background.run(self.remover.carry_out, removal, by, self._live)
             await self.background.run(self.remover.note, removal, by)
         except (OrchestratorError, OSError) as error:
             return _failed(removal, error)

@@ -17,7 +17,7 @@ from orchestrator.formats.files import read_file, sealed, unsealed, write_atomic
 
 log = structlog.get_logger()
 
-NAME, FORMAT = "sizes.json", 1
+NAME, FORMAT = "sizes.json", 2
 SAVE_EVERY = 600.0
 """Seconds between two writes of the file."""
 

@@ -83,10 +83,10 @@ class BatchService:
 
 _DO: Mapping[Verb, Callable[[BatchService, str, Ask], Awaitable[Task | None]]] = {
     Verb.APPROVE: lambda batch, name, ask: batch.requests.approve_all(name, ask.by),
-    Verb.ARCHIVE: lambda batch, name, ask: batch.tasks.archive(name, ask.by),
+    Verb.ARCHIVE: lambda batch, name, ask: batch.tasks.archive_task(name, ask.by),
     Verb.CANCEL: lambda batch, name, ask: batch.tasks.cancel(name, ask.by),
     Verb.CHANGE: lambda batch, name, ask: batch.tasks.change(name, ask.priority, ask.caps, ask.by),
-    Verb.DELETE: lambda batch, name, ask: batch.tasks.delete(name, ask.by, force=ask.force),
+    Verb.DELETE: lambda batch, name, ask: batch.tasks.delete_task(name, ask.by, force=ask.force),
     Verb.EXECUTE: lambda batch, name, ask: batch.tasks.execute(name, ask.by),
     Verb.PAUSE: lambda batch, name, ask: batch.tasks.pause(name, ask.by),
     Verb.RESUME: lambda batch, name, ask: batch.tasks.resume(name, ask.by),

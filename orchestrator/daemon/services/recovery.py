@@ -9,8 +9,10 @@ import structlog
 
 from orchestrator.core.task.task import Task
 from orchestrator.daemon import recovery
+from orchestrator.daemon.housekeeping.turns import RemovalTurns
 from orchestrator.daemon.services.task_index import TaskIndex
 from orchestrator.daemon.startup import take_up
+from orchestrator.errors import NoSuchTask
 from orchestrator.pipelines.definitions import Definitions
 from orchestrator.storage.restore import NothingLost, RestoredTask
 from orchestrator.storage.store import FolderStore
@@ -27,6 +29,7 @@ class RecoveryService:
     supervisor: Supervisor
     store: FolderStore
     definitions: Callable[[], Definitions]
+    turns: RemovalTurns
     clock: Callable[[], datetime]
 
     async def recover(self, name: str) -> RestoredTask:
@@ -35,6 +38,12 @@ class RecoveryService:
         Raises NothingLost if the daemon works on it, NoStateLeft and NoPipelineLeft.
         """
         task_id = await self.index.find_id(name)
+        async with self.turns.of(task_id):
+            return await self._recover(task_id)
+
+    async def _recover(self, task_id: str) -> RestoredTask:
+        if not self.store.holds(task_id):
+            raise NoSuchTask(f"there is no task {task_id} any more; `orchestrator tasks` lists all")
         if task_id in self.supervisor.tasks:
             raise NothingLost(f"{task_id} can be read as it is; nothing was changed")
         pipelines = self.definitions().pipelines

@@ -181,7 +181,7 @@ class SubmissionService:
         files = await asyncio.to_thread(self.factory.given_files, draft, wanted.pipeline)
         wanted = replace(wanted, files=files)
         async with self._naming(wanted) as keys, self.one_at_a_time:
-            transitions.require("change", self.supervisor.tasks.get(draft.id, draft))
+            transitions.require("change", await self.index.task(draft.id))
             wanted = replace(wanted, keys=tuple(key for key in keys if key != draft.ticket.key))
             changed = await asyncio.to_thread(self._made_anew, draft, wanted, after)
             event = DraftChanged(at=self.clock(), task=changed, by=by)

@@ -15,7 +15,7 @@ from orchestrator.core.task.task import Task
 from orchestrator.daemon.services.errors import AmbiguousName
 from orchestrator.errors import NoSuchTask
 from orchestrator.formats.codec import stamp
-from orchestrator.storage.records import TaskSummary, UncommittedTask, UnreadableTask, summary_of
+from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask, UnreadableTask, summary_of
 from orchestrator.supervisor.protocols import Store
 from orchestrator.supervisor.supervisor import Supervisor
 
@@ -51,9 +51,18 @@ class TaskIndex:
 
     async def find(self, name: str) -> Task:
         """Return the task that a name means, as `find_id` does. Raises NoSuchTask, AmbiguousName."""
-        task_id = await self.find_id(name)
-        live = self._supervisor.tasks.get(task_id) or self._supervisor.unreadable.get(task_id)
-        return live or (await asyncio.to_thread(self._store.load, task_id)).task
+        return await self.task(await self.find_id(name))
+
+    async def task(self, task_id: str) -> Task:
+        """Return the task of exactly this id. Raises NoSuchTask, also if it is deleted meanwhile."""
+        if live := self._supervisor.tasks.get(task_id) or self._supervisor.unreadable.get(task_id):
+            return live
+        try:
+            return (await asyncio.to_thread(self._store.load, task_id)).task
+        except (StoreError, OSError):
+            if self._store.holds(task_id):
+                raise
+            raise NoSuchTask(f"there is no task {task_id} any more; `orchestrator tasks` lists all") from None
 
     async def find_id(self, name: str) -> str:
         """Return the id of the task that a name means, without reading the task: its id, its ticket's key, or a part

@@ -28,6 +28,7 @@ from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.daemon.housekeeping.protection import Protection
+from orchestrator.daemon.housekeeping.turns import RemovalTurns
 from orchestrator.daemon.services.recovery import RecoveryService
 from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex, task_age
@@ -93,6 +94,7 @@ class TaskService:
     recovery: RecoveryService
     submissions: SubmissionService
     protection: Protection
+    turns: RemovalTurns
     clock: Callable[[], datetime]
 
     async def list(self, query: TaskQuery) -> TaskListing:
@@ -160,7 +162,8 @@ class TaskService:
         """Try the stage of a blocked task again, with all retries restored; return a new task for a failed one."""
         task = await self.index.find(name)
         if task.status is TaskStatus.FAILED:
-            return await self.submissions.repeat(task, by)
+            async with self.turns.of(task.id):
+                return await self.submissions.repeat(await self.index.task(task.id), by)
         return await self._request(name, "retry", RetryRequested(at=self.clock(), by=by), lambda _: False)
 
     async def pause(self, name: str, by: str) -> Task:
@@ -188,7 +191,8 @@ class TaskService:
         """Cancel a task, also one whose files cannot be read; no error if it is already cancelled."""
         task = await self.index.find(name)
         if task.id in self.supervisor.unreadable:
-            return await self.recovery.cancel(task, by)
+            async with self.turns.of(task.id):
+                return await self.recovery.cancel(await self.index.task(task.id), by)
         event = CancelRequested(at=self.clock(), by=by)
         return await self._request(name, "cancel", event, lambda now: now.status is TaskStatus.CANCELLED)
 
@@ -204,10 +208,17 @@ class TaskService:
         What is in the worktree becomes a pinned checkpoint first. Raises NothingSaved if that is impossible; then this
         task stays as it is.
         """
-        task = await self._ended(name, "archive")
+        return await self.archive_task(await self.index.find_id(name), by)
+
+    async def archive_task(self, task_id: str, by: str) -> Task:
+        """Archive the task of exactly this id."""
+        async with self.turns.of(task_id):
+            return await self._archive(await self._ended(task_id, "archive"), by)
+
+    async def _archive(self, task: Task, by: str) -> Task:
         for child in task.children:
             with suppress(InvalidTransition, NoSuchTask):
-                await self.archive(child.task, by)
+                await self.archive_task(child.task, by)
         await self.checkpoints.save_ended(await self._opened(task.id))
         event = ArchiveRequested(at=self.clock(), by=by)
         archived = await self.inbox.request(task.id, event, ended=await self._opened(task.id))
@@ -220,22 +231,31 @@ class TaskService:
         Commits stay in the repository that they were delivered to; who asked is in the daemon's log. Raises
         WorkWouldBeLost if work of them exists nowhere else, unless with `force`; then all of them stay.
         """
-        task = await self._ended(name, "delete")
+        await self.delete_task(await self.index.find_id(name), by, force=force)
+
+    async def delete_task(self, task_id: str, by: str, *, force: bool = False) -> None:
+        """Delete the task of exactly this id."""
+        async with self.turns.of(task_id):
+            await self._delete(await self._ended(task_id, "delete"), by, force=force)
+
+    async def _delete(self, task: Task, by: str, *, force: bool) -> None:
         lost = {} if force else {one.id: why async for one, why in self._lost_with(task)}
         if lost:
             raise WorkWouldBeLost(lost)
         for child in task.children:
             with suppress(InvalidTransition, NoSuchTask):
-                await self.delete(child.task, by, force=True)
-        self.supervisor.forget(task.id)
-        await asyncio.to_thread(self._remove_worktree, task)
-        await asyncio.to_thread(self.store.delete, task.id)
-        self.index.forget(task.id)
+                await self.delete_task(child.task, by, force=True)
+        async with self.submissions.one_at_a_time:  # a draft may be submitted or changed meanwhile
+            require("delete", self.supervisor.tasks.get(task.id, task))
+            self.supervisor.forget(task.id)
+            await asyncio.to_thread(self._remove_worktree, task)
+            await asyncio.to_thread(self.store.delete, task.id)
+            self.index.forget(task.id)
         log.info("task_deleted", task=task.id, by=by, force=force)
 
-    async def _ended(self, name: str, action: str) -> Task:
-        """Return a task that allows the action, once its processes have ended. Raises InvalidTransition."""
-        task = await self.index.find(name)
+    async def _ended(self, task_id: str, action: str) -> Task:
+        """Return a task that allows the action, once its processes have ended. Raises InvalidTransition, NoSuchTask."""
+        task = await self.index.task(task_id)
         require(action, self.supervisor.tasks.get(task.id, task))
         if task.status is TaskStatus.DRAFT:
             return task
@@ -243,7 +263,7 @@ class TaskService:
             await asyncio.wait_for(self.index.wait_for_end(task.id), LONGEST_END)
         except TimeoutError:
             raise InvalidTransition(action, task.status, task.stage, (), "its processes have not ended yet") from None
-        return await self.index.find(task.id)
+        return await self.index.task(task.id)
 
     async def _lost_with(self, task: Task) -> AsyncIterator[tuple[Task, str]]:
         """Yield which work exists nowhere else, of a task and of all below it that are deleted with it."""
@@ -251,7 +271,7 @@ class TaskService:
             yield task, why
         for child in task.children:
             with suppress(NoSuchTask):
-                below = await self.index.find(child.task)
+                below = await self.index.task(child.task)
                 if "delete" in allowed(below):
                     async for found in self._lost_with(below):
                         yield found

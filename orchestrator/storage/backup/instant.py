@@ -18,6 +18,7 @@ from orchestrator.formats.files import read_file
 from orchestrator.storage.backup.contents import REPOS, TASKS, is_left_out
 from orchestrator.storage.backup.cut import Cut, cut_of
 from orchestrator.storage.state_file import NAME as STATE
+from orchestrator.storage.task_files import AGENTS
 
 LOOKS = 20
 """How often a family is read whose journals grow meanwhile."""
@@ -95,8 +96,10 @@ def _relying_first(tasks: Iterable[str]) -> list[str]:
 
 
 def _is_being_made(data_dir: Path, task: str, family: Mapping[str, Cut]) -> bool:
+    """Return whether a child has no decision and nothing that comes after one."""
     has_parent = task.rpartition(".")[0] in family
-    return has_parent and not family[task].size and not (data_dir / TASKS / task / STATE).exists()
+    after = (data_dir / TASKS / task / name for name in (STATE, AGENTS))
+    return has_parent and not family[task].size and not any(path.exists() for path in after)
 
 
 def refs_of(data_dir: Path, task_id: str) -> Refs:

@@ -101,8 +101,10 @@ class Snapshot:
 
     def _take_family(self, family: str, tasks: Sequence[str]) -> None:
         """Copy a task with all its children as they were at one instant, so that the files of each fit its journal."""
-        begin = self.writer.mark()
-        kept = self._take_ended(instant_of(self.data_dir, family, tasks))
+        begin, instant = self.writer.mark(), instant_of(self.data_dir, family, tasks)
+        kept = self._take_ended(instant)
+        if instant.is_whole and kept.keys() == instant.cuts.keys():
+            return
         mark = self.writer.mark()
         for number in range(TRIES):
             instant, is_last = instant_of(self.data_dir, family, tasks), number == TRIES - 1

@@ -233,6 +233,23 @@ async def test_everything_by_its_age_goes_and_the_journal_stays(running: Starter
         assert (gone.status_code, "was removed" in gone.text) == (404, True)
 
 
+async def test_what_housekeeping_itself_writes_makes_no_task_younger(running: Starter) -> None:
+    running.ended.add("T-1", days=95)
+    daemon = running.start()
+    async with serving(daemon) as client:
+        here = Running(daemon, client)
+        await here.prune(kinds=["transcripts", "logs"])
+        folder = here.data / "tasks/T-1"
+        assert (folder / "agents/1/transcript-removed.json").exists()
+        for name in ("summary.md", "state.json"):
+            (folder / name).touch()
+        planned = await here.prune(dryRun=True)
+        assert ("T-1", "archive", "tasks") in kinds(planned["removed"])
+        (folder / "notes.md").write_text("read this again")
+        planned = await here.prune(dryRun=True)
+        assert ("T-1", "archive", "tasks") not in kinds(planned["removed"])
+
+
 async def test_a_clone_goes_when_its_repository_has_everything(running: Starter) -> None:
     ended = running.ended
     ended.add("T-1", days=200)

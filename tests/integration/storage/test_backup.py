@@ -273,6 +273,14 @@ def test_nothing_is_restored_over_anything(content: str, tmp_path: Path) -> None
     assert [path.name for path in (tmp_path / "used").iterdir()] == [content]
 
 
+def test_a_ticket_that_was_never_accepted_is_nothing_to_do(tmp_path: Path) -> None:
+    data = folder(tmp_path)
+    write(data / "tasks/U/ticket.json", b"{}")
+    with made(tmp_path).open("rb") as file:
+        done = restore_backup(file, tmp_path / "restored", NOW)
+    assert not [problem for problem in done.problems if "folder U " in problem]
+
+
 def test_a_restored_folder_is_another_one_and_says_whose_copy_it_is(tmp_path: Path) -> None:
     write(folder(tmp_path) / "format", json.dumps({"format": 2, "program": "0.1.0", "id": "first"}).encode())
     done = restore(made(tmp_path), tmp_path)
