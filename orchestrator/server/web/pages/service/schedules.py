@@ -103,7 +103,7 @@ async def add(
         return (await service.schedules.add(wanted, str(caller))).id
 
     try:
-        wanted = form.wanted()
+        wanted = await asyncio.to_thread(form.wanted)
         made = await _once(request, caller, form.key, form.model_dump_json().encode(), take)
     except Unfit as error:
         return await _form(request, service, Shown(form=form, errors=error.errors, status=422))
