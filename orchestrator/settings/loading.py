@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource
 from pydantic_settings import SettingsError as SourceError
 
@@ -58,7 +59,7 @@ def load_settings(config: Path | None = None, options: Mapping[str, object] | No
     try:
         return Settings.model_validate(values).from_layers(layers)
     except ValidationError as error:
-        problems = [_problem(layers, found["loc"], found["type"], found["msg"]) for found in error.errors()]
+        problems = [_problem(layers, found["loc"], found["type"], _message(found)) for found in _faults(error)]
         raise SettingsError(problems) from error
 
 
@@ -77,19 +78,28 @@ def load_places(config: Path | None = None, options: Mapping[str, object] | None
     Of a file that is not TOML, the lines count that set them. Raises SettingsError if they are wrong themselves, or if
     a file cannot be read.
     """
-    values: dict[str, object] = {}
     try:
-        for path in _files(config):
-            values |= _places_in(read_declared(path))
+        layers = [Layer(source=str(path), values=_places_in(read_declared(path))) for path in _files(config)]
     except DefinitionError as error:
         raise SettingsError(error.problems) from error
     given = {name.upper(): value for name, value in os.environ.items()}
-    values |= {key: given[name] for key in Places.model_fields if (name := f"{PREFIX}{key.upper()}") in given}
+    own = {key: given[name] for key in Places.model_fields if (name := f"{PREFIX}{key.upper()}") in given}
+    layers += [Layer(source="environment", values=own), Layer(source="options", values=options or {})]
+    values = {key: value for layer in layers for key, value in layer.values.items()}
     try:
-        return Places.model_validate(values | dict(options or {}))
+        return Places.model_validate(values)
     except ValidationError as error:
-        problems = [Problem(source=".".join(map(str, one["loc"])), text=one["msg"]) for one in error.errors()]
+        problems = [_problem(layers, found["loc"], found["type"], _message(found)) for found in _faults(error)]
         raise SettingsError(problems) from error
+
+
+def _faults(error: ValidationError) -> list[ErrorDetails]:
+    """Return what is wrong, without defaults that cannot be told because another value is wrong."""
+    return [found for found in error.errors() if found["type"] != "default_factory_not_called"]
+
+
+def _message(found: ErrorDetails) -> str:
+    return found["msg"].removeprefix("Value error, ")
 
 
 def _places_in(text: str) -> dict[str, object]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from orchestrator.core.events.agent_events import Limit
-from orchestrator.core.events.events import Event, TaskSubmitted
+from orchestrator.core.events.events import DaemonStarted, Event, TaskSubmitted
 from orchestrator.core.schedule.trouble import Trouble
 from orchestrator.core.task.agent import Agent
 from orchestrator.core.task.task import Task
@@ -105,6 +105,10 @@ class Inbox:
     def is_empty(self) -> bool:
         """Whether no message waits."""
         return self._messages.empty()
+
+    def is_start_under_way(self, message: Message) -> bool:
+        """Return whether a message tells a task that the daemon started, and others wait to be told."""
+        return isinstance(message, PostedEvent) and isinstance(message.event, DaemonStarted) and not self.is_empty
 
     def post(self, task_id: str, event: Event) -> None:
         """Report a fact. One about a task that is no longer live is ignored."""

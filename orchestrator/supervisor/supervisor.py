@@ -41,7 +41,8 @@ from orchestrator.core.events.events import (
     TurnFinished,
 )
 from orchestrator.core.schedule import admission
-from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.trouble import TroubleKind
 from orchestrator.core.schedule.why import Why, explain
 from orchestrator.core.task.agent import Agent, PauseReason
@@ -71,6 +72,8 @@ log = structlog.get_logger()
 
 MOST_AT_ONCE = 5
 """Decisions, each of which waits for the disk, after which a burst of messages lets the rest of the daemon go on."""
+MOST_TAKEN_AT_ONCE = 50
+"""Messages after which it does so too, although few of them led to a decision."""
 
 
 class Supervisor:
@@ -104,27 +107,29 @@ class Supervisor:
         The sender of a request continues as soon as the loop awaits. So after an answer the loop does not await before
         every state.json is written. In a long burst that is done after every few decisions, and others get their turn.
         """
-        has_answered, begun_at = False, self.decisions
+        has_answered, is_due, begun_at, taken = False, False, self.decisions, 0
         self.families.forget_heard()
         for task in self.families.orphans():
             not_needed = CancelRequested(at=self._clock(), by=task.parent or "", reason="its parent does not need it")
             self._inbox.post(task.id, not_needed)
         while True:
-            message, commands = await self._inbox.take(), self.commands
+            message, commands, decisions = await self._inbox.take(), self.commands, self.decisions
             await self._inbox.retry_until_committed(partial(self._process, message))
-            has_answered = has_answered or isinstance(message, PendingRequest)
-            if not isinstance(message, Telemetry):
+            has_answered, taken = has_answered or isinstance(message, PendingRequest), taken + 1
+            is_due = is_due or not isinstance(message, Telemetry)
+            if is_due and (self.decisions != decisions or not self._inbox.is_start_under_way(message)):
                 if self.commands > commands and not has_answered:
                     await asyncio.sleep(0)  # lets the commands of the decision start before anything else is done
                 await self._inbox.retry_until_committed(self._schedule)
-            is_long = self.decisions - begun_at >= MOST_AT_ONCE
+                is_due = False
+            is_long = self.decisions - begun_at >= MOST_AT_ONCE or taken >= MOST_TAKEN_AT_ONCE
             if self._inbox.is_empty or is_long:
                 self._record_foreign(self._store.settle())
                 self._store_account()
                 has_answered = False
             self._inbox.done()
             if is_long:
-                begun_at = self.decisions
+                begun_at, taken = self.decisions, 0
                 await asyncio.sleep(0)
 
     def listen(self, listener: Callable[[Task, Event], None]) -> None:

@@ -42,7 +42,7 @@ from orchestrator.supervisor.supervisor import Supervisor
 from orchestrator.wiring.backups import backup_service
 from orchestrator.wiring.base import Base, CurrentSettings
 from orchestrator.wiring.intake import intake_loops
-from orchestrator.wiring.launching import launch_config, model_of_task, task_factory
+from orchestrator.wiring.launching import ModelsOfTasks, launch_config, task_factory
 from orchestrator.wiring.monitoring import monitoring_loops
 from orchestrator.wiring.notifications import notification_loops
 from orchestrator.wiring.outward import callback_outbox, publish_targets, publisher
@@ -214,10 +214,11 @@ def _run_executor(base: Base, runs: Runs) -> RunExecutor:
 
 
 def _supervisor(base: Base, executor: CommandExecutor, running: RunExecutor) -> Supervisor:
+    models = ModelsOfTasks(base.pipeline_of, lambda: base.definitions.now, lambda: running.launching)
     lookups = TaskLookups(
         clock=clock.now,
         pipeline_of=base.pipeline_of,
-        model_of=lambda task: model_of_task(task, base, running.launching),
+        model_of=models.model_of,
     )
     supervisor = Supervisor(base.store, executor, base.inbox, lookups, base.settings.now.capacity())
     supervisor.shared.recall(base.store.account())

@@ -1,6 +1,7 @@
 """What agents, checks and new tasks are started with, as the settings say."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from orchestrator.agents.claude_folder import SharedLogin, users_folder
 from orchestrator.agents.drivers import inherited
@@ -14,8 +15,8 @@ from orchestrator.daemon.launching import LaunchConfig, driver_of, installation_
 from orchestrator.daemon.runs import RunExecutor
 from orchestrator.daemon.task_factory import TaskFactory
 from orchestrator.errors import OrchestratorError
-from orchestrator.pipelines.definitions import DefinitionRegistry
-from orchestrator.pipelines.role import Tier, model_of
+from orchestrator.pipelines.definitions import DefinitionRegistry, UnknownRole
+from orchestrator.pipelines.role import Role, Tier, model_of
 from orchestrator.settings.environment import environment, environment_with_secrets
 from orchestrator.settings.settings import Settings
 from orchestrator.wiring.base import QUARANTINE, Base
@@ -29,18 +30,57 @@ def _preflight(settings: Settings, definitions: DefinitionRegistry) -> Callable[
     return lambda pipeline: preflight(map(definitions.role, pipeline.roles), agent.mcp_config, env)
 
 
-def model_of_task(task: Task, base: Base, launching: LaunchConfig) -> str:
-    """Return the model named by the role of the task's stage or by the settings; empty if the CLI chooses.
+class ModelChoice(Protocol):
+    """What names models: roles by their names, the models of tiers, and the model of all others."""
 
-    It is also empty if the task's pipeline or role is lost, which must not keep other tasks from being scheduled: the
-    task's own next decision or turn finds that.
+    @property
+    def role(self) -> Callable[[str], Role]: ...
+
+    @property
+    def tiers(self) -> Mapping[Tier, str]: ...
+
+    @property
+    def model(self) -> str: ...
+
+
+class ModelsOfTasks:
+    """The models that the next turns of tasks use. Tasks that share a pipeline, stage and policy share the answer,
+    because scheduling asks for every task that waits; it counts until definitions or settings change.
     """
-    try:
-        role = base.pipeline_of(task).stage(task.stage).role
-        named = model_of(launching.role(role), task.policy, launching.tiers) if role else None
-    except OrchestratorError:
-        return ""
-    return named or launching.model
+
+    def __init__(
+        self,
+        pipeline_of: Callable[[Task], Pipeline],
+        definitions: Callable[[], object],
+        choice: Callable[[], ModelChoice],
+    ) -> None:
+        self._pipeline_of, self._definitions, self._choice = pipeline_of, definitions, choice
+        self._made_from: tuple[object, object] = (None, None)
+        self._known: dict[tuple[str | None, ...], str] = {}
+
+    def model_of(self, task: Task) -> str:
+        """Return the model named by the role of the task's stage or by the settings; empty if the CLI chooses.
+
+        It is also empty if the task's pipeline or role is lost, which must not keep other tasks from being scheduled:
+        the task's own next decision or turn finds that. Any thread may ask.
+        """
+        choice, definitions = self._choice(), self._definitions()
+        if self._made_from[0] is not choice or self._made_from[1] is not definitions:
+            self._known, self._made_from = {}, (choice, definitions)
+        known, pipeline = self._known, task.pipeline_digest or task.id
+        key = (pipeline, task.stage, task.policy.planning_model, task.policy.impl_model)
+        if key not in known:
+            try:
+                known[key] = self._named(task, choice) or choice.model
+            except UnknownRole:
+                known[key] = ""
+            except OrchestratorError:
+                return ""
+        return known[key]
+
+    def _named(self, task: Task, choice: ModelChoice) -> str | None:
+        role = self._pipeline_of(task).stage(task.stage).role
+        return model_of(choice.role(role), task.policy, choice.tiers) if role else None
 
 
 def task_factory(base: Base, settings: Settings, running: RunExecutor) -> TaskFactory:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from orchestrator.core.events.agent_messages import DependencyType
-from orchestrator.core.schedule.admission import waiting_queue
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.task.agent import AgentStatus
 from orchestrator.core.task.user_requests import RequestDraft, Subject
 from orchestrator.processes.spec import MARKER
@@ -315,10 +315,10 @@ async def test_a_task_that_becomes_urgent_is_the_next_to_start(
 ) -> None:
     body = {"text": "x", "repo": str(daemon.settings.data_dir.parent / "repo")}
     _, first, urgent = [(await client.post("/api/tasks", json=body)).json()["id"] for _ in range(3)]
-    assert [task.id for task in waiting_queue(daemon.supervisor.tasks.values())] == [first, urgent]
+    assert [task.id for task in LiveTasks(daemon.supervisor.tasks.values()).queue] == [first, urgent]
     changed = await client.patch(f"/api/tasks/{urgent}", json={"priority": "critical"})
     assert (changed.status_code, changed.json()["priority"]) == (200, "critical")
-    assert [task.id for task in waiting_queue(daemon.supervisor.tasks.values())] == [urgent, first]
+    assert [task.id for task in LiveTasks(daemon.supervisor.tasks.values()).queue] == [urgent, first]
     newest = (await client.get(f"/api/tasks/{urgent}/journal")).json()["entries"][-1]
     assert (newest["trigger"], newest["event"]["priority"]) == ("PriorityChanged", "critical")
     assert (await client.patch(f"/api/tasks/{urgent}", json={"priority": "urgent"})).status_code == 400

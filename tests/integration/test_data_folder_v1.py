@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.trouble import CLOSED
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.task import Task, TaskStatus

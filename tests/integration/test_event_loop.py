@@ -6,20 +6,31 @@ from pathlib import Path
 
 from orchestrator import clock
 from orchestrator.core.events.events import Event, PauseRequested
+from orchestrator.core.schedule.pressure import Shortage, ShortOf
 from orchestrator.core.schedule.recurring import RunResult
 from orchestrator.core.task.agent import PauseReason
-from orchestrator.core.task.task import Task
+from orchestrator.core.task.task import NextAction, Task
 from orchestrator.daemon.schedules.records import ScheduledRun, ScheduledWork, ScheduleStore, TaskSchedule
 from orchestrator.daemon.task_factory import Submission
-from tests.fakes.in_process_daemon import create_daemon, serving
+from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import repository
+from tests.fakes.tasks import submitted
 from tests.fakes.waiting import until
 from tests.integration.test_inbox import Site, taking
 from tests.loop_work import counting_loop_work
 
-FILES, SCHEDULES = 3000, 100
+FILES, SCHEDULES, QUEUED = 3000, 100, 1000
 MOST_CALLS = 10_000
 """Function calls, some milliseconds. To read every file of the folder takes ten times as many."""
+
+
+def daemon_with_a_queue(data_dir: Path) -> InProcessDaemon:
+    """A daemon that has loaded many tasks that wait, and begins none of them."""
+    desk = create_daemon(data_dir)
+    for number in range(QUEUED):
+        desk.supervisor.recover(submitted(f"T-{number:04}", next_action=NextAction.ADMISSION))
+    desk.supervisor.control.drain()
+    return desk
 
 
 async def test_thousands_of_files_in_the_inbox_are_not_read_in_the_event_loop(tmp_path: Path) -> None:
@@ -66,6 +77,29 @@ async def test_schedules_with_many_runs_are_listed_with_the_newest_and_not_in_th
         whole = (await client.get("/api/schedules/s000")).raise_for_status().json()
         assert len(whole["runs"]) == 100
         assert whole["runs"][:5] == listed[0]["runs"]
+
+
+async def test_a_start_with_a_thousand_tasks_that_wait_does_not_hold_the_loop(tmp_path: Path) -> None:
+    desk = daemon_with_a_queue(tmp_path / "data")
+    async with serving(desk) as client:
+        with counting_loop_work() as work:
+            await desk.inbox.settled()
+        assert work.most < MOST_CALLS, work
+        assert (await client.get("/api/status")).json()["queue"][0]["id"] == "T-0000"
+
+
+async def test_what_limits_work_is_told_without_a_look_at_each_of_a_thousand_tasks(tmp_path: Path) -> None:
+    desk = daemon_with_a_queue(tmp_path / "data")
+    async with serving(desk) as client:
+        await desk.inbox.settled()
+        await client.get("/api/limits")
+        with counting_loop_work() as work:
+            limits = (await client.get("/api/limits")).raise_for_status().json()
+        assert limits["held"] == []
+        assert work.most < MOST_CALLS, work
+        desk.supervisor.control.update_pressure(Shortage(kind=ShortOf.LOAD, reason="the processors are busy"))
+        held = (await client.get("/api/limits")).raise_for_status().json()["held"]
+        assert [one["task"] for one in held] == [f"T-{number:04}" for number in range(QUEUED)]
 
 
 async def test_a_burst_of_events_lets_others_go_on_in_between(tmp_path: Path) -> None:

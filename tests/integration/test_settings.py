@@ -3,7 +3,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import time
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from orchestrator.core.schedule.run_windows import AtEdge
 from orchestrator.core.task.task_policy import Autonomy, OnBlocked
-from orchestrator.settings.loading import SettingsError, load_settings
+from orchestrator.settings.loading import SettingsError, load_places, load_settings
 from orchestrator.settings.settings import Settings
 
 DEFAULTS = Path("config/orchestrator.toml")
@@ -119,10 +119,10 @@ def test_the_log_is_json_under_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
         ("turn_timeout = inf", ":1: turn_timeout: input should be a finite number"),
         ("max_agents = 0", ":1: max_agents: input should be greater than or equal to 1"),
         ('free_space_floor = "much"', ":1: free_space_floor: could not parse value and unit"),
-        ('free_space_floor = "63MiB"', ":1: free_space_floor: value error, must be at least 64 MiB, because"),
-        ("free_space_floor = 0", ":1: free_space_floor: value error, must be at least 64 MiB, because"),
+        ('free_space_floor = "63MiB"', ":1: free_space_floor: must be at least 64 MiB, because"),
+        ("free_space_floor = 0", ":1: free_space_floor: must be at least 64 MiB, because"),
         ('[agent]\ndriver = "codex"', ":2: agent.driver: input should be 'claude' or 'command'"),
-        ('[agent]\ndriver = "command"', ':1: agent: value error, driver = "command" needs command'),
+        ('[agent]\ndriver = "command"', ':1: agent: driver = "command" needs command'),
         ("[agent]\ncommand = [\n  'a',\n  3]", ":4: agent.command.1: input should be a valid string"),
         ('[agent]\nsetting_sources = "usr"', ":2: agent.setting_sources: string should match"),
         (
@@ -131,15 +131,15 @@ def test_the_log_is_json_under_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             '[windows.night]\nopens = "22:00"\ncloses = "06:30"\nzone = "Europe/Berlyn"',
-            ":1: windows.night: value error, 'Europe/Berlyn' is not a time zone; did you mean 'Europe/Berlin'?",
+            ":1: windows.night: 'Europe/Berlyn' is not a time zone; did you mean 'Europe/Berlin'?",
         ),
         (
             '[windows.night]\nopens = "22:00"\ncloses = "26:30"',
-            ":1: windows.night: value error, '26:30' is not a time of day; write 22:00",
+            ":1: windows.night: '26:30' is not a time of day; write 22:00",
         ),
         (
             '[windows.night]\nopens = "22:00"\ncloses = "06:30"\ndays = "weekdys"',
-            ":1: windows.night: value error, 'weekdys' is not a day; write one of mon, tue,",
+            ":1: windows.night: 'weekdys' is not a day; write one of mon, tue,",
         ),
         (
             '[windows.night]\nopens = "22:00"\ncloses = "06:30"\nat_edg = "freeze"',
@@ -276,3 +276,23 @@ def test_a_gateway_is_a_registered_server_of_a_jira_with_a_web_address(home: Pat
     (problem,) = problems_of(file)
     assert said in problem
     assert str(file) in problem
+
+
+@pytest.mark.parametrize("load", [load_settings, load_places])
+def test_an_empty_path_is_one_error_that_names_its_place(
+    load: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORCHESTRATOR_DATA_DIR", "")
+    with pytest.raises(SettingsError) as caught:
+        load()
+    told = [str(problem) for problem in caught.value.problems]
+    assert told == ["environment: data_dir: is empty; name a path, or leave the setting out"]
+
+
+def test_a_path_that_is_wrong_in_a_file_is_told_with_the_file(home: Path) -> None:
+    config = home / "own.toml"
+    config.write_text('socket = ""\n[agent\n')
+    with pytest.raises(SettingsError) as caught:
+        load_places(config)
+    told = [str(problem) for problem in caught.value.problems]
+    assert told == [f"{config}: socket: is empty; name a path, or leave the setting out"]

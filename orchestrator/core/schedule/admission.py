@@ -3,18 +3,19 @@
 Only this module and the store assume that one process alone assigns slots, so many machines could share them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
 from functools import cached_property
 
 from orchestrator.core.decide.lifecycle import cap_reached
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.run_windows import AtEdge, Closed, RunWindows, closed_for
 from orchestrator.core.schedule.shared_budget import SharedBudget, shared_budgets
 from orchestrator.core.schedule.trouble import Trouble
-from orchestrator.core.task.agent import PAUSED, PauseReason, ProcessState
+from orchestrator.core.task.agent import PauseReason, ProcessState
 from orchestrator.core.task.budget import NO_CAPS, NOTHING_SPENT, Caps, Spending, reached_cap
-from orchestrator.core.task.task import NextAction, Priority, Task, TaskStatus
+from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.usage_limits import (
     NAMELESS,
     ActiveLimit,
@@ -35,13 +36,7 @@ BEFORE_AGENT = frozenset({NextAction.AGENT, NextAction.RETRY})
 WITHOUT_AGENT = frozenset({NextAction.DELIVERY, NextAction.PUBLISH, NextAction.MERGE, NextAction.RELEASE})
 """The next actions that cost no turn. Usage limits and budgets do not delay them."""
 
-ADMISSION_PAUSES = frozenset({PauseReason.RATE_LIMIT, PauseReason.SERVICE, PauseReason.BUDGET, PauseReason.WINDOW})
-"""The reasons for which admission pauses a task, and resumes it later."""
-
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
-
-_IN_PROGRESS = TaskStatus.IN_PROGRESS  # Python 3.11 takes longer to look up an enum's member than to compare it
-_RANK = {Priority.CRITICAL: 0, Priority.HIGH: 1, Priority.NORMAL: 2, Priority.LOW: 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,43 +57,6 @@ class Capacity:
     turn_usd: float = 0.0
     limit_margin: float = 30.0
     windows: RunWindows = ()
-
-
-class LiveTasks(tuple[Task, ...]):  # noqa: SLOT001 - caches groups of its tasks
-    """The live tasks at one moment, and groups of them. Each group is computed once, when it is first needed.
-
-    Every change of a task computes the groups again, so their conditions are written out here for speed.
-    """
-
-    @cached_property
-    def running(self) -> tuple[Task, ...]:
-        """The tasks that hold a slot."""
-        return tuple([task for task in self if task.status is _IN_PROGRESS and task.agent.status not in PAUSED])
-
-    @cached_property
-    def paused(self) -> tuple[Task, ...]:
-        """The tasks that are paused, for any reason."""
-        return tuple([task for task in self if task.agent.status in PAUSED])
-
-    @cached_property
-    def held(self) -> tuple[Task, ...]:
-        """The tasks that are paused until the account or a budget allows another turn."""
-        return tuple([task for task in self.paused if task.agent.blocked_by in ADMISSION_PAUSES])
-
-    @cached_property
-    def queue(self) -> tuple[Task, ...]:
-        """The tasks that wait for a slot, in the order in which they get one: started tasks first."""
-        return tuple(sorted([task for task in self if task.wants_slot], key=_queue_order))
-
-    @cached_property
-    def ahead(self) -> Mapping[str, int]:
-        """The number of tasks ahead of each task in the queue, by its id."""
-        return {task.id: position for position, task in enumerate(self.queue)}
-
-
-def _queue_order(task: Task) -> tuple[object, ...]:
-    is_new = task.status is TaskStatus.PENDING
-    return is_new, _RANK[task.schedule.priority], task.timing.created_at, task.id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,12 +90,24 @@ class SchedulerSnapshot:
     @cached_property
     def shared(self) -> Mapping[str, tuple[SharedBudget, ...]]:
         """The budgets of parents, by the tasks that they bound."""
-        return shared_budgets(self.tasks, self.unheard)
+        return shared_budgets(self.tasks, self.unheard) if self.tasks.are_bounded else {}
+
+    @cached_property
+    def is_unrestricted(self) -> bool:
+        """Whether only a free slot is needed to begin a turn, whichever task it is."""
+        capacity = self.capacity
+        by_account = self.obstacle or self.walls or self.limited
+        return not (capacity.busy or capacity.windows or by_account or self.shared) and capacity.day == NO_CAPS
 
     @property
     def shared_budgets(self) -> tuple[SharedBudget, ...]:
         """The budgets that parents share with live children, each once."""
         return tuple({one.parent: one for found in self.shared.values() for one in found}.values())
+
+    @cached_property
+    def walls(self) -> tuple[ActiveLimit, ...]:
+        """The usage windows that are used up, whichever models they apply to."""
+        return active_limits(self.windows, self.now, self.capacity.limit_margin)
 
     @cached_property
     def limited(self) -> tuple[Task, ...]:
@@ -155,14 +125,20 @@ def tasks_to_admit(snapshot: SchedulerSnapshot) -> list[str]:
     for task in _order_of_admission(snapshot):
         if len(chosen) >= free:
             break
-        shared = tuple(budget.parent for budget in snapshot.shared.get(task.id, ()))
-        kind = (snapshot.model_of(task), task.next_action in WITHOUT_AGENT, task.status, shared, snapshot.closed(task))
-        key = (len(chosen), kind)
-        if key not in reasons:  # the reason is the same for every task with this key
+        key = (len(chosen), *_kind(task, snapshot))
+        if key not in reasons:
             reasons[key] = block_reason(task, snapshot, len(chosen))
         if reasons[key] is None and may_begin(task, snapshot):
             chosen.append(task.id)
     return chosen
+
+
+def _kind(task: Task, snapshot: SchedulerSnapshot) -> tuple[object, ...]:
+    """Return what `block_reason` depends on: it is the same for all tasks of a kind."""
+    if snapshot.is_unrestricted:
+        return ()
+    shared = tuple(budget.parent for budget in snapshot.shared.get(task.id, ()))
+    return snapshot.model_of(task), task.next_action in WITHOUT_AGENT, task.status, shared, snapshot.closed(task)
 
 
 def _order_of_admission(snapshot: SchedulerSnapshot) -> Sequence[Task]:
@@ -182,6 +158,8 @@ def places(snapshot: SchedulerSnapshot) -> int:
 
 def block_reason(task: Task, snapshot: SchedulerSnapshot, starting: int = 0) -> str | None:
     """Return why a task may not start or continue though a slot is free; `starting` others are about to begin."""
+    if snapshot.is_unrestricted:
+        return None
     if snapshot.capacity.busy and task.status is TaskStatus.PENDING:
         return snapshot.capacity.busy
     if task.next_action in WITHOUT_AGENT:
@@ -233,9 +211,11 @@ def allowance_for(task: Task, snapshot: SchedulerSnapshot) -> Allowance:
 
 def active_limit_before(task: Task, snapshot: SchedulerSnapshot) -> ActiveLimit | None:
     """Return the longest usage limit that keeps a task from its next turn: a reported one, or one another task hit."""
-    capacity, model = snapshot.capacity, snapshot.model_of(task)
-    limits = active_limits(snapshot.windows, snapshot.now, capacity.limit_margin, model) if snapshot.windows else ()
-    other = account_limit(snapshot, model) if snapshot.limited else None
+    if not snapshot.walls and not snapshot.limited:
+        return None
+    model = snapshot.model_of(task)
+    limits = active_limits(snapshot.windows, snapshot.now, snapshot.capacity.limit_margin, model)
+    other = account_limit(snapshot, model)
     if other is not None and other.id != task.id:
         limits = (*limits, ActiveLimit(window=f"hit by {other.id}", until=other.retry_at))
     return max(limits, key=lambda limit: limit.until or END_OF_TIME, default=None)
@@ -366,11 +346,6 @@ def tasks_to_resume(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, PauseRea
             yield task.id, PauseReason.BUDGET
         elif reason is PauseReason.WINDOW and snapshot.closed(task) is None:
             yield task.id, PauseReason.WINDOW
-
-
-def waiting_queue(tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks that wait for a slot, in the order in which they get one."""
-    return list(LiveTasks(tasks).queue)
 
 
 def blockers(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:

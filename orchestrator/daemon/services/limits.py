@@ -1,15 +1,17 @@
 """What limits work now: the account's usage windows, the day's budget, and the tasks that wait for them."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 from orchestrator.core.decide.lifecycle import cap_reached
 from orchestrator.core.schedule import admission
 from orchestrator.core.schedule.admission import SchedulerSnapshot
+from orchestrator.core.schedule.live_tasks import ADMISSION_PAUSES
 from orchestrator.core.schedule.run_windows import RunWindowState, states_of
 from orchestrator.core.schedule.why import Why, explain
-from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending
 from orchestrator.core.task.task import Task
 from orchestrator.core.task.usage_limits import ActiveLimit, Windows, active_limits, as_of
@@ -17,8 +19,6 @@ from orchestrator.daemon.services.errors import NoSuchWindow
 from orchestrator.redaction.display import escape_text
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.supervisor import Supervisor
-
-_LIMITS = frozenset({PauseReason.RATE_LIMIT, PauseReason.SERVICE, PauseReason.BUDGET, PauseReason.WINDOW})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class LimitedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsReport:
-    """Everything that limits work now: the account's windows as they stand, those that are used up, and who waits.
+    """Everything that limits work now: the account's windows as they stand, those that are used up, the day's budget.
 
     `places_now` are the slots while a window is nearly used up.
     """
@@ -43,7 +43,6 @@ class LimitsReport:
     places_now: int
     spent_today: Spending
     day_used_up: str | None
-    tasks: tuple[LimitedTask, ...]
     run_windows: tuple[RunWindowState, ...]
 
 
@@ -64,9 +63,12 @@ class LimitService:
             places_now=admission.places(snapshot),
             spent_today=admission.spent_today(snapshot),
             day_used_up=admission.day_used_up(snapshot),
-            tasks=tuple(_limited(task, snapshot) for task in snapshot.tasks if _is_limited(task, snapshot)),
             run_windows=states_of(snapshot.capacity.windows, snapshot.now),
         )
+
+    async def limited_tasks(self, report: LimitsReport, most: int | None = None) -> tuple[LimitedTask, ...]:
+        """Return the tasks that a limit of a report keeps from continuing, the first so many of them."""
+        return await asyncio.to_thread(lambda: tuple(islice(_limited_tasks(report.snapshot), most)))
 
     async def forget(self, window: str | None, by: str) -> LimitsReport:
         """Forget that a usage window, or any, is used up: after changing the account or buying more usage.
@@ -90,6 +92,11 @@ def _active_limits(snapshot: SchedulerSnapshot) -> Iterator[ActiveLimit]:
         yield ActiveLimit(window=f"hit by {met.id}", until=met.retry_at)
 
 
+def _limited_tasks(snapshot: SchedulerSnapshot) -> Iterator[LimitedTask]:
+    among = snapshot.tasks.held if snapshot.is_unrestricted else snapshot.tasks
+    return (_limited(task, snapshot) for task in among if _is_limited(task, snapshot))
+
+
 def _limited(task: Task, snapshot: SchedulerSnapshot) -> LimitedTask:
     if closed := snapshot.closed(task):
         return LimitedTask(task=task, why=explain(task, snapshot), until=closed.until)
@@ -104,7 +111,7 @@ def _limited(task: Task, snapshot: SchedulerSnapshot) -> LimitedTask:
 
 def _is_limited(task: Task, snapshot: SchedulerSnapshot) -> bool:
     """Return whether a limit, the service or a budget keeps the task waiting, even one that only waits for a slot."""
-    if task.is_paused and task.agent.blocked_by in _LIMITS:
+    if task.is_paused and task.agent.blocked_by in ADMISSION_PAUSES:
         return True
     may_begin = task.wants_slot and admission.may_begin(task, snapshot)
     return may_begin and admission.block_reason(task, snapshot) is not None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, account_limit, waiting_queue
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, account_limit
 from orchestrator.core.schedule.run_windows import RunWindowState, states_of
 from orchestrator.core.schedule.shared_budget import SharedBudget
 from orchestrator.core.schedule.trouble import Trouble
@@ -132,7 +132,7 @@ class StatusService:
             free_bytes=shutil.disk_usage(settings.data_dir).free,
             decisions=self.supervisor.decisions,
             counts=self._counts(snapshot),
-            queue=tuple(waiting_queue(tasks)),
+            queue=tasks.queue,
             paused=tuple(task for task in tasks if task.is_paused and not task.wants_slot),
             unreadable=tuple(self.supervisor.unreadable),
             dead_channels=self.dead_channels(),
@@ -156,7 +156,7 @@ class StatusService:
             started_at=self.started_at,
             capacity=snapshot.capacity,
             places_taken=sum(task.holds_slot for task in tasks),
-            waiting=len(waiting_queue(snapshot.tasks)),
+            waiting=len(snapshot.tasks.queue),
             waits=waits,
             limited_until=limited.retry_at if limited else None,
             counts=self._counts(snapshot),
@@ -185,9 +185,8 @@ def _health(snapshot: SchedulerSnapshot) -> str:
 
 def in_order(snapshot: SchedulerSnapshot) -> list[Task]:
     """Return active tasks, paused ones, then those that wait for a slot in the order in which they get one."""
-    waiting = waiting_queue(snapshot.tasks)
     others = sorted(
         (task for task in snapshot.tasks if not task.wants_slot),
         key=lambda task: (not task.holds_slot, task.timing.created_at, task.id),
     )
-    return [*others, *waiting]
+    return [*others, *snapshot.tasks.queue]

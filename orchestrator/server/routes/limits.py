@@ -1,7 +1,11 @@
 """What limits work: usage windows, the day's budget, and who waits for them."""
 
+import asyncio
+from collections.abc import Sequence
+
 from fastapi import APIRouter
 
+from orchestrator.daemon.service import Service
 from orchestrator.daemon.services import errors
 from orchestrator.daemon.services.limits import LimitedTask, LimitsReport
 from orchestrator.server.idempotency import KeyedRoute
@@ -18,16 +22,22 @@ router = APIRouter(prefix="/api", tags=["daemon"], route_class=KeyedRoute)
 @router.get("/limits")
 async def limits(service: TheService) -> LimitsView:
     """Show the account's windows, the day's budget, and every task that one of them keeps from continuing."""
-    return _limits(service.limits.report(), service.redact)
+    return await limits_view(service, service.limits.report())
 
 
 @router.delete("/limits", responses=refuses(errors.NoSuchWindow))
 async def forget(service: TheService, by: By, window: str | None = None) -> LimitsView:
     """Forget that a window, or any, is used up: after changing the account or buying more usage. Shows what is left."""
-    return _limits(await service.limits.forget(window, by), service.redact)
+    return await limits_view(service, await service.limits.forget(window, by))
 
 
-def _limits(report: LimitsReport, redact: Redact) -> LimitsView:
+async def limits_view(service: Service, report: LimitsReport, most: int | None = None) -> LimitsView:
+    """Return what limits work, with the first so many tasks that wait for that."""
+    held = await service.limits.limited_tasks(report, most)
+    return await asyncio.to_thread(_limits, report, held, service.redact)
+
+
+def _limits(report: LimitsReport, held: Sequence[LimitedTask], redact: Redact) -> LimitsView:
     snapshot = report.snapshot
     windows = sorted(report.windows.items())
     return compose_view(
@@ -42,7 +52,7 @@ def _limits(report: LimitsReport, redact: Redact) -> LimitsView:
             caps=CapsView.model_validate(snapshot.capacity.day),
             used_up=report.day_used_up,
         ),
-        held=tuple(_held(one, redact) for one in report.tasks),
+        held=tuple(_held(one, redact) for one in held),
     )
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from orchestrator.daemon.reporting.statistics import Dimension
 from orchestrator.daemon.service import Service
 from orchestrator.server.routes.dependencies import By, TheService
-from orchestrator.server.routes.limits import limits as limits_now
+from orchestrator.server.routes.limits import limits_view
 from orchestrator.server.routes.reports import read_statistics
 from orchestrator.server.schemas.oversight.reports import DivisionView, StatisticsView
 from orchestrator.server.web.drawing.charts import COLOURS, Series, colour_of, draw_bars
@@ -24,6 +24,8 @@ router = APIRouter(route_class=PageRoute)
 
 DAYS = (7, 30)
 MOST_SERIES = COLOURS
+MOST_WAITING = 200
+"""Tasks that wait for limits that the page shows."""
 
 
 class ForgetForm(Sent):
@@ -52,7 +54,7 @@ async def forget(request: Request, service: TheService, by: By, form: Annotated[
 
 
 async def _now(service: Service) -> dict[str, Any]:
-    return {"limits": await limits_now(service)}
+    return {"limits": await limits_view(service, service.limits.report(), MOST_WAITING)}
 
 
 async def _charts(request: Request, service: Service, days: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from orchestrator.daemon.service import Service
 from orchestrator.server.rendering import request_view
 from orchestrator.server.routes.daemon import glance
 from orchestrator.server.routes.dependencies import TheService
-from orchestrator.server.routes.limits import limits
+from orchestrator.server.routes.limits import limits_view
 from orchestrator.server.schemas.base import Redact, compose_view, to_view
 from orchestrator.server.schemas.events import OverviewView
 from orchestrator.server.web.page_route import PageRoute
@@ -82,7 +82,7 @@ def _alarm(one: Alarm, redact: Redact) -> AlarmView:
 
 
 async def _limits(service: Service) -> dict[str, Any]:
-    return {"limits": await limits(service)}
+    return {"limits": await limits_view(service, service.limits.report(), 0)}
 
 
 def _attention(one: Attention, redact: Redact) -> AttentionView:

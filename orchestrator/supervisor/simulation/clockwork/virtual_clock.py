@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 
 
@@ -32,7 +32,8 @@ class VirtualClock:
 
     def schedule_at(self, when: datetime, callback: Callable[[], None]) -> ScheduledCall:
         """Schedule a call for a time; a time in the past means now."""
-        call = ScheduledCall(at=max(when, self.now), callback=callback)
+        at = max(when, self.now).astimezone(UTC)  # times of another zone are subtracted as its clocks show them
+        call = ScheduledCall(at=at, callback=callback)
         self._count += 1
         heappush(self._heap, (call.at, self._count, call))
         return call

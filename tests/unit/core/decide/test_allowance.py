@@ -6,7 +6,8 @@ from datetime import datetime
 from orchestrator.core.decide import machine
 from orchestrator.core.events import commands as do
 from orchestrator.core.events import events
-from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot, allowance_for
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, allowance_for
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import NO_CAPS, Caps, Spending
 from orchestrator.core.task.task import NextAction, Task

@@ -11,7 +11,6 @@ from orchestrator.core.decide import lifecycle, machine
 from orchestrator.core.decide.transitions import allowed
 from orchestrator.core.schedule.admission import (
     Capacity,
-    LiveTasks,
     SchedulerSnapshot,
     day_used_up,
     tasks_to_pause,
@@ -19,6 +18,7 @@ from orchestrator.core.schedule.admission import (
     turns_to_interrupt,
 )
 from orchestrator.core.schedule.admission import tasks_to_admit as let_in
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import PauseReason, TurnProgress
 from orchestrator.core.task.budget import (

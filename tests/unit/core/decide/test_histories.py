@@ -14,7 +14,8 @@ from orchestrator.core.events import commands as do
 from orchestrator.core.events import events, run_events
 from orchestrator.core.events.agent_messages import AgentError, Recovery
 from orchestrator.core.events.forge import PullStatus
-from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot, tasks_to_resume
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, tasks_to_resume
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState
 from orchestrator.core.task.budget import Caps

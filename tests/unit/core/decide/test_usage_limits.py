@@ -12,7 +12,6 @@ from orchestrator.core.events.agent_events import Limit, LimitStatus
 from orchestrator.core.events.events import LoginMissed
 from orchestrator.core.schedule.admission import (
     Capacity,
-    LiveTasks,
     SchedulerSnapshot,
     account_refusal,
     block_reason,
@@ -23,6 +22,7 @@ from orchestrator.core.schedule.admission import (
     tasks_to_resume,
 )
 from orchestrator.core.schedule.admission import tasks_to_admit as let_in
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.trouble import Trouble, TroubleKind
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import PauseReason, ProcessState

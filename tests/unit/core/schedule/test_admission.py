@@ -1,22 +1,21 @@
 """Which tasks may start or continue, and in which order."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from orchestrator.core.schedule.admission import (
-    Capacity,
-    LiveTasks,
-    SchedulerSnapshot,
-    blockers,
-    tasks_to_admit,
-    waiting_queue,
-)
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, blockers, tasks_to_admit
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.task.agent import AgentStatus, PauseReason
 from orchestrator.core.task.task import Priority, Schedule, Task, TaskStatus, Timing
 from tests.fakes.world import START
 from tests.unit.playbook import Playbook, a_task, at_work
+
+
+def queue_of(tasks: Iterable[Task]) -> list[Task]:
+    return list(LiveTasks(tasks).queue)
 
 
 def pending(name: str, priority: Priority = Priority.NORMAL, minutes: int = 0) -> Task:
@@ -45,11 +44,11 @@ def test_tasks_queue_by_priority_then_age_then_name() -> None:
         pending("critical", Priority.CRITICAL, minutes=9),
         pending("high", Priority.HIGH),
     ]
-    assert [task.id for task in waiting_queue(tasks)] == ["critical", "high", "a", "b", "young", "low"]
+    assert [task.id for task in queue_of(tasks)] == ["critical", "high", "a", "b", "young", "low"]
 
 
 def test_a_started_task_goes_before_all_that_have_not_started() -> None:
-    assert [task.id for task in waiting_queue([pending("new", Priority.CRITICAL), paused("begun", None)])] == [
+    assert [task.id for task in queue_of([pending("new", Priority.CRITICAL), paused("begun", None)])] == [
         "begun",
         "new",
     ]
@@ -66,7 +65,7 @@ def test_tasks_are_grouped_by_what_they_hold_and_want() -> None:
 
 def test_only_tasks_that_need_a_place_queue() -> None:
     assert (
-        waiting_queue([at_work(), paused("held", PauseReason.USER), replace(pending("x"), status=TaskStatus.CANCELLED)])
+        queue_of([at_work(), paused("held", PauseReason.USER), replace(pending("x"), status=TaskStatus.CANCELLED)])
         == []
     )
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 from orchestrator.core.decide import machine
 from orchestrator.core.schedule.admission import (
     Capacity,
-    LiveTasks,
     SchedulerSnapshot,
     allowance_for,
     tasks_to_admit,
@@ -14,6 +13,7 @@ from orchestrator.core.schedule.admission import (
     tasks_to_resume,
     turns_to_interrupt,
 )
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.shared_budget import spent_by_all
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import AgentStatus, PauseReason

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.status_line import LONGEST, status_line
 from orchestrator.core.schedule.trouble import Trouble, TroubleKind
 from orchestrator.core.task.agent import AgentStatus, PauseReason

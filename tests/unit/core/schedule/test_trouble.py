@@ -8,7 +8,8 @@ import pytest
 
 from orchestrator.core.events import events
 from orchestrator.core.events.agent_events import ErrorClass
-from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot, tasks_to_admit
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot, tasks_to_admit
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.trouble import CLOSED, Breaker, Trouble, TroubleKind
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import NextAction, Task

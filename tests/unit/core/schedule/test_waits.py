@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.trouble import Trouble, TroubleKind
 from orchestrator.core.schedule.waits import Wait, WaitReason, count_waits
 from orchestrator.core.task.agent import PauseReason

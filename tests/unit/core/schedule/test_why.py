@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from orchestrator.core.decide import machine
-from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState, Run
 from orchestrator.core.task.publication import Publication

@@ -9,12 +9,12 @@ from orchestrator.core.decide import machine
 from orchestrator.core.events.events import ResumeRequested, TaskAdmitted
 from orchestrator.core.schedule.admission import (
     Capacity,
-    LiveTasks,
     SchedulerSnapshot,
     tasks_to_admit,
     tasks_to_pause,
     tasks_to_resume,
 )
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.run_windows import AtEdge, RunWindow
 from orchestrator.core.schedule.why import explain
 from orchestrator.core.task.agent import AgentStatus, PauseReason

@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from orchestrator.core.events.commands import SendTurn
-from orchestrator.core.schedule.admission import Capacity, LiveTasks, SchedulerSnapshot
+from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
+from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason
 from orchestrator.core.task.budget import Caps, Spending, TaskSpending
 from orchestrator.core.task.children import Child, ChildPlan, ChildStatus
