@@ -224,6 +224,21 @@ async def test_retention_keeps_in_the_clone_what_a_worktree_had_dropped(seeded: 
         assert seeded.is_kept("T-1", dropped)
 
 
+async def test_a_clone_stays_while_only_it_has_what_was_dropped_after_a_delivery(seeded: Seeded) -> None:
+    worktree, _ = seeded.task("T-1", delivered=True, days=200)
+    commit(worktree, {"later.txt": "later"}, "Later")
+    seeded.look("T-1")
+    git(worktree, "reset", "-q", "--hard", "HEAD~1")
+    seeded.look("T-1")
+    seeded.ended.age_clones(190)
+    daemon = seeded.start()
+    async with serving(daemon) as http:
+        daemon.workspace.remove("T-1")
+        kept = (await http.post("/api/disk/prune", json={"kinds": ["clones"]})).json()
+        assert kept["removed"] == []
+        assert kept["kept"][0]["reason"] == f"1 commits that {seeded.ended.repo} does not have"
+
+
 async def test_very_many_branches_are_looked_at_in_time_that_grows_with_their_number(seeded: Seeded) -> None:
     worktree, first = seeded.task("T-1", delivered=True)
     dropped = commit(worktree, {"later.txt": "later"}, "Later")
