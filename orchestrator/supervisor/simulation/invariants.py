@@ -70,8 +70,11 @@ def closed_window_is_named(task: Task, snapshot: SchedulerSnapshot) -> Iterator[
 
 
 def processes_stand_still_as_the_task_does(task: Task, *, are_frozen: bool) -> Iterator[str]:
-    """The processes of a task that waits for its run windows do not work; a task that goes on has none frozen."""
-    if task.run is None:
+    """The processes of a task that waits for its run windows do not work; a task that goes on has none frozen.
+
+    An agent that was told to stop before may still be ending.
+    """
+    if task.run is None or task.next_action is NextAction.STOP:
         return
     waits = task.is_paused and task.agent.blocked_by is PauseReason.WINDOW
     if waits and task.run.process in (ProcessState.RUNNING, ProcessState.FROZEN) and not are_frozen:
