@@ -1,11 +1,13 @@
 """Disk space: what takes it, and removing what may go."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from orchestrator.daemon.housekeeping.service import DiskReport, Pruned, PruneQuery
 from orchestrator.daemon.housekeeping.usage import DiskUsage, KindUsage, TaskUsage, usage
+from orchestrator.daemon.service import Service
 from orchestrator.daemon.services import errors
 from orchestrator.server.access.marks import ADMIN
 from orchestrator.server.idempotency import KeyedRoute
@@ -31,9 +33,7 @@ router = APIRouter(prefix="/api", tags=["daemon"], route_class=KeyedRoute)
 @router.get("/disk")
 async def disk(service: TheService, limit: Annotated[int, Query(ge=0, le=1000)] = 20) -> DiskView:
     """Show what takes space, by kind and by task, the largest tasks first, and what would be removed when."""
-    report = await service.disk.report()
-    found = await service.disk.background.run(usage, report, limit, service.disk.clock())
-    return _disk(report, found, service.redact)
+    return await disk_view(service, await service.disk.report(), limit)
 
 
 @router.post("/disk/prune", openapi_extra=ADMIN, responses=refuses(errors.NoSuchTask, errors.AmbiguousName))
@@ -47,6 +47,12 @@ async def prune(body: PruneBody, service: TheService, by: By) -> PruneView:
     )
     found = await (service.disk.preview(query) if body.dry_run else service.disk.prune(query, by))
     return _pruned(found, service.redact, dry_run=body.dry_run)
+
+
+async def disk_view(service: Service, report: DiskReport, limit: int) -> DiskView:
+    """Return a report added up, with the largest tasks."""
+    found = await asyncio.to_thread(usage, report, limit, service.disk.clock())
+    return _disk(report, found, service.redact)
 
 
 def _disk(report: DiskReport, found: DiskUsage, redact: Redact) -> DiskView:
