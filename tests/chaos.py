@@ -22,7 +22,7 @@ from pathlib import Path
 from orchestrator.core.task.task import TaskStatus
 from orchestrator.server.client import DaemonUnreachable, RequestRefused
 from tests.acceptance.harness import ENDED, DaemonHarness, line_count
-from tests.chaos_family import CHILDREN, STEPS_OF_CHILD, TURNS_OF_FAMILY, family_harness
+from tests.chaos_family import CHILDREN, STEPS_OF_CHILD, TURNS_OF_FAMILY, family_harness, lines_of
 from tests.chaos_restores import run_restores
 from tests.fakes.repositories import git
 
@@ -152,7 +152,7 @@ def _count_family(harness: DaemonHarness, parent: str, toll: Toll) -> None:
     toll.turns_twice = len(taken) - len(set(taken)) + max(0, len(set(taken)) - TURNS_OF_FAMILY)
     toll.turns_lost = max(0, TURNS_OF_FAMILY - len(set(taken)))
     subjects, branch = harness.subjects(parent), harness.state(parent)["branch"]
-    files = {name: git(harness.repo, "show", f"{branch}:{name}.txt").split() for name in wanted - {parent}}
+    files = {name: lines_of(harness.repo, f"{branch}:{name}.txt") for name in wanted - {parent}}
     toll.commits_twice = max(0, len(subjects) - len(CHILDREN)) + len(made - wanted)
     toll.commits_lost = sum(lines != [*STEPS_OF_CHILD] for lines in files.values()) + len(wanted - made)
     for name in wanted & made:

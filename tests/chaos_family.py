@@ -1,11 +1,13 @@
 """A family for the storms of kills and restores: a parent that divides its work, and children that depend on others."""
 
 import json
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.acceptance.harness import DaemonHarness
 from tests.documents import ROOT
+from tests.fakes.repositories import git
 
 CHILDREN, PLACES = "ABCDEF", 3
 AFTER: Mapping[str, tuple[str, ...]] = {"C": ("A", "B"), "F": ("C",)}
@@ -37,3 +39,11 @@ def family_harness(folder: Path, after: Mapping[str, tuple[str, ...]] | None = N
     }
     folders = {"pipelines": [str(ROOT / "tests/data/pipelines_with_children")]}
     return DaemonHarness(folder, scenario=scenario, max_agents=PLACES, folders=folders)
+
+
+def lines_of(repo: Path, name: str) -> list[str]:
+    """Return the lines of a file in a commit, `COMMIT:PATH`; none if it is not there."""
+    try:
+        return git(repo, "show", name).split()
+    except subprocess.CalledProcessError:
+        return []

@@ -12,7 +12,6 @@ one commit home, and the family has spent what its turns cost.
 
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ import orjson
 
 from orchestrator.core.task.task import TaskStatus
 from tests.acceptance.harness import ENDED, DaemonHarness, Json, whole_lines
-from tests.chaos_family import AFTER, CHILDREN, STEPS_OF_CHILD, TURNS_OF_FAMILY, family_harness
+from tests.chaos_family import AFTER, CHILDREN, STEPS_OF_CHILD, TURNS_OF_FAMILY, family_harness, lines_of
 from tests.fakes.repositories import git
 
 STEPS, STAGES_TURNS = 3, 6
@@ -192,7 +191,7 @@ def _count_family(restored: DaemonHarness, parent: str, found: Restores) -> None
         begun = states[f"{parent}.{key}"]["started_at"]
         found.children_wrong += sum(states[f"{parent}.{one}"]["completed_at"] > begun for one in earlier)
     branch, subjects = states[parent]["branch"], restored.subjects(parent)
-    files = [_lines(restored.repo, f"{branch}:{name}.txt") for name in sorted(wanted - {parent})]
+    files = [lines_of(restored.repo, f"{branch}:{name}.txt") for name in sorted(wanted - {parent})]
     found.steps_lost = sum(len({*STEPS_OF_CHILD} - {*lines}) for lines in files)
     found.steps_twice = sum(len(lines) - len({*lines}) for lines in files) + abs(len(subjects) - len(CHILDREN))
     found.turns_repeated = max(0, len(restored.taken_turns()) - TURNS_OF_FAMILY)
@@ -200,14 +199,6 @@ def _count_family(restored: DaemonHarness, parent: str, found: Restores) -> None
         lines = restored.journal(name)
         found.gaps_in_journal += int([line["seq"] for line in lines] != list(range(1, len(lines) + 1)))
     found.budgets_wrong = int(not _is_budget_right(states, parent))
-
-
-def _lines(repo: Path, name: str) -> list[str]:
-    """The lines of a file in a commit; none if it is not there."""
-    try:
-        return git(repo, "show", name).split()
-    except subprocess.CalledProcessError:
-        return []
 
 
 def _is_budget_right(states: Mapping[str, Json], parent: str) -> bool:

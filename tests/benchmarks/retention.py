@@ -1,9 +1,9 @@
 """The default policy of retention on ten thousand ended tasks, carried out by a daemon that answers requests meanwhile.
 
-The tasks ended over the last 300 days, each with a worktree of a real repository, a transcript, a session, logs and a
-checkpoint; of every twentieth the commits are nowhere else. The daemon is a process of its own with default settings.
-Its housekeeping begins by itself two minutes after the start, and says in the log when it has done everything; until it
-begins, requests show how fast the machine is without it.
+The tasks ended over the last 300 days, each with a worktree of a real repository, a transcript, a session, logs, a
+checkpoint and a summary; of every twentieth the commits are nowhere else. Those that ended long ago are archived too.
+The daemon is a process of its own with default settings. Its housekeeping begins by itself two minutes after the start,
+and says in the log when it has done everything; until it begins, requests show how fast the machine is without it.
 """
 
 import json
@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ import psutil
 
 from orchestrator.formats.disk.trees import usage_of
 from orchestrator.settings.environment import environment
+from orchestrator.storage.removal.log import RemovalLog
 from tests.fakes.many_ended_tasks import make_many_ended_tasks
 
 Row = tuple[str, str, str]
@@ -58,10 +60,13 @@ def measure(root: Path) -> list[Row]:
     with _daemon(root) as process:
         seen, done, seconds, used = _follow(root, process)
     left = usage_of(root / "data").size
+    lines = RemovalLog(root / "data").since("")
+    what = Counter(f"{line['action']} {line['kind']}" for line in lines)
     return [
         (f"retention: {done['items']:,} items of {TASKS:,} tasks", f"{seconds / 60:.1f} min", f"≤ {NIGHT / 60:.0f}"),
         ("retention: of these, in a second", f"{done['items'] / seconds:.1f}", ""),
         ("retention: processor time, with that of git", f"{used / 60:.1f} min", ""),
+        ("retention: what was done", ", ".join(f"{count} {name}" for name, count in sorted(what.items())), ""),
         ("retention: kept because it is nowhere else", f"{done['kept']:,}", ""),
         ("retention: disk before", f"{full / MIB:,.0f} MiB", ""),
         ("retention: disk after", f"{left / MIB:,.0f} MiB", ""),

@@ -79,6 +79,15 @@ async def test_schedules_are_steered_without_scripts(visit: Visiting, tmp_path: 
         await expect(page.get_by_role("button", name="Resume")).to_be_visible()
         await page.get_by_role("button", name="Run now").click()
         await expect(page.get_by_role("table").get_by_role("link")).to_be_visible()
+        store, checks = ScheduleStore(found.harness.data), {"lint": "set -e\n\nruff check\n  ruff format"}
+        for typed in ("lint=set -e\n\n  ruff check\n    ruff format", None):
+            await page.get_by_role("link", name="Change").click()
+            await page.locator("summary", has_text="More options").click()
+            if typed:
+                await page.get_by_label("Additional checks").fill(typed)
+            await page.get_by_role("button", name="Save").dblclick()
+            await expect(page.get_by_role("heading", level=1)).to_have_text("tidy-up")
+            assert store.load()["tidy-up"].work.checks == checks
         assert reader.seen.faults == []
 
 

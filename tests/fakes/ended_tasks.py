@@ -80,12 +80,18 @@ class EndedTasks:
 
     def save(self, task_id: str, *, pinned: bool = False) -> str | None:
         """Take a checkpoint of what is in the worktree; return the commit of what was not committed."""
+        number = self.store.load(task_id).task.seq
+        work = self.workspace.checkpoint(task_id, number, "saved")
+        self.save_work(task_id, work, pinned=pinned)
+        return work.commit
+
+    def save_work(self, task_id: str, work: SavedWork, *, pinned: bool = False) -> int:
+        """Write a checkpoint with this work, and return its number."""
         task = self.store.load(task_id, keep_open=True).task
-        work: SavedWork = self.workspace.checkpoint(task_id, task.seq, "saved")
         made = checkpoint_of(task, task.seq, task.updated_at, Reason.USER, CheckpointContext(work=work))
         self.store.save_checkpoint(task, replace(made, pinned=pinned))
         self.store.release(task_id)
-        return work.commit
+        return task.seq
 
     def age(self, task_id: str, days: float) -> None:
         """Make all files of a task so old."""

@@ -9,8 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from orchestrator.daemon.backup.schedule import Asked
 from orchestrator.daemon.schedules.records import ScheduledWork, ScheduleStore, TaskSchedule
 from orchestrator.daemon.task_factory import Submission
+from orchestrator.settings.sections.backup import BackupSettings
 from tests.fakes.in_process_daemon import InProcessDaemon
 
 SECRET = "AKIA" + "Z7QK3XW5RT2YBN6M"
@@ -178,3 +180,57 @@ async def test_a_mask_is_never_stored_in_the_place_of_a_secret_of_a_draft(
     answer = await client.post(f"/tasks/{task_id}/edit", data=changed)
     assert (answer.status_code, "a secret of this field is shown masked" in answer.text) == (422, True)
     assert (await daemon.service.submissions.given(task_id))[1] == before
+
+
+async def test_a_form_that_was_refused_can_be_corrected_and_sent_twice(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    form = shown((await client.get("/schedules/new/form")).text)
+    repo = str(daemon.settings.data_dir.parent / "repo")
+    typed = {**form, "line": "@daily", "text": "Tidy up", "repo": repo, "name": "My schedule", "usd": "much"}
+    refused = await client.post("/schedules", data=typed)
+    assert (refused.status_code, "a name has small letters" in refused.text) == (422, True)
+    corrected = {**shown(refused.text), "name": "mine", "usd": "2"}
+    for _ in range(2):
+        assert (await client.post("/schedules", data=corrected)).headers["location"] == "/schedules/mine"
+    change = {**shown((await client.get("/schedules/mine/change")).text), "text": f"Use {SECRET}", "usd": ""}
+    for _ in range(2):
+        answer = await client.post("/schedules/mine/change", data=change)
+        assert (answer.status_code, answer.headers.get("location")) == (303, "/schedules/mine")
+    assert (await daemon.service.schedules.find("mine")).work.text == f"Use {SECRET}"
+    for _ in range(2):
+        answer = await client.post("/schedules/mine/remove", data={"next": "/schedules"})
+        assert (answer.status_code, answer.headers.get("location")) == (303, "/schedules")
+
+
+async def test_a_change_of_a_draft_that_is_sent_twice_changes_it_once(
+    client: httpx.AsyncClient, daemon: InProcessDaemon
+) -> None:
+    task_id, _ = await drafted(client, daemon)
+    change = {**shown((await client.get(f"/tasks/{task_id}/edit")).text), "usd": "7", "title": "Other"}
+    for _ in range(2):
+        assert (await client.post(f"/tasks/{task_id}/edit", data=change)).status_code == 303
+    _, now = await daemon.service.submissions.given(task_id)
+    assert (now.usd, now.title) == (7.0, "Other")
+
+
+async def test_people_are_shown_by_their_names(client: httpx.AsyncClient, daemon: InProcessDaemon) -> None:
+    await scheduled(client, daemon)
+    await client.post("/schedules/nightly/pause", data={})
+    for path in ("/schedules", "/schedules/nightly"):
+        main = (await client.get(path)).text.partition("<main")[2].partition("</main>")[0]
+        assert "paused by" in main
+        assert "uid:" not in main
+
+
+async def test_a_backup_that_is_asked_for_twice_is_asked_for_once(
+    client: httpx.AsyncClient, daemon: InProcessDaemon, tmp_path: Path
+) -> None:
+    schedule = daemon.service.backups.schedule
+    schedule.settings = lambda: BackupSettings(folder=tmp_path)
+    for _ in range(2):
+        assert (await client.post("/backups/make", data={"next": "/backups"})).status_code == 303
+    assert schedule.asked == Asked(by=schedule.asked.by if schedule.asked else "")
+    schedule.asked = Asked(by="ada", check="some.tar.zst")
+    busy = await client.post("/backups/make", data={"next": "/backups"})
+    assert (busy.status_code, "try again when that is done" in busy.text) == (422, True)

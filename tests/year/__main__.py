@@ -14,7 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -25,8 +25,9 @@ import pytest
 import structlog
 
 from orchestrator.supervisor.simulation.metrics import SimulationReport
-from orchestrator.supervisor.simulation.runner import SimulationPlan
-from tests.year.laws import Watch, broken
+from orchestrator.supervisor.simulation.probabilities import Probabilities
+from orchestrator.supervisor.simulation.runner import DaemonConfig, SimulationPlan
+from tests.year.laws import Watch, broken, broken_by_work, figures
 from tests.year.night_watch import NightWatch, crashes_when_much_is_told, data_folder
 from tests.year.receivers import Receivers, troubles
 from tests.year.settings import BERLIN, LINES, NOTIFY, config, settings
@@ -45,15 +46,49 @@ class Result:
     watch: NightWatch
     receivers: Receivers
     broken: list[str] = field(default_factory=list)
+    looked: Watch | None = None
     seconds: float = 0.0
 
 
-def simulate(root: Path, start: datetime, days: float, seed: int, *, has_channels: bool = True) -> Result:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nights:
+    """Which nights to simulate, and of what kind; without channels nobody is told anything.
+
+    The daemon dies at the times of `crash_at` too, or a few steps later.
+    """
+
+    start: datetime = START
+    days: float
+    seed: int = 0
+    has_channels: bool = True
+    tickets_a_day: float = 4.0
+    schedules: tuple[str, ...] = LINES
+    config: DaemonConfig = field(default_factory=config)
+    probabilities: Probabilities = field(default_factory=Probabilities)
+    repos: tuple[str, ...] = ("/simulated/repo",)
+    crash_at: tuple[datetime, ...] = ()
+    kind: type[NightWatch] = NightWatch
+
+    @property
+    def plan(self) -> SimulationPlan:
+        """The plan of the simulation of the work."""
+        return SimulationPlan(
+            tasks=round(self.tickets_a_day * self.days),
+            days=self.days,
+            seed=self.seed,
+            crashes=round(self.days),
+            probabilities=self.probabilities,
+            schedules=self.schedules,
+            zone=BERLIN,
+            start=self.start,
+            repos=self.repos,
+        )
+
+
+def simulate(root: Path, nights: Nights) -> Result:
     """Simulate some nights; `root` gets the daemon's folder."""
+    start, days, seed, has_channels = nights.start, nights.days, nights.seed, nights.has_channels
     rng = Random(f"{seed} channels")
-    plan = SimulationPlan(
-        tasks=round(4 * days), days=days, seed=seed, crashes=round(days), schedules=LINES, zone=BERLIN, start=start
-    )
     holder: list[NightWatch] = []
 
     def jump(now: datetime) -> None:
@@ -67,7 +102,7 @@ def simulate(root: Path, start: datetime, days: float, seed: int, *, has_channel
     crashes = crashes_when_much_is_told(start, days, Random(f"{seed} kills"), hours)
 
     async def run() -> Result:
-        watch = NightWatch(config(), plan, chosen, crashes)
+        watch = nights.kind(nights.config, nights.plan, chosen, [*crashes, *nights.crash_at])
         holder.append(watch)
         wrong = troubles(NOTIFY["channels"], start, days, rng, _nights_of_changes(start, days))  # type: ignore[arg-type]
         receivers = Receivers(troubles=wrong, clock=watch.time, rng=rng)
@@ -77,10 +112,11 @@ def simulate(root: Path, start: datetime, days: float, seed: int, *, has_channel
         began = monotonic()
         with _network(receivers):
             report = await watch.run()
-            found = Result(report=report, watch=watch, receivers=receivers)
+            found = Result(report=report, watch=watch, receivers=receivers, broken=list(broken_by_work(watch)))
             if has_channels:
+                found.looked = looked
                 rules = chosen.notify.core_rules(has_command=False)
-                found.broken = list(broken(watch, receivers, looked, rules, _report_days(start, watch.time())))
+                found.broken += list(broken(watch, receivers, looked, rules, _report_days(start, watch.time())))
             if watch.notices is not None:
                 watch.notices.process.kill(watch.time())
                 await asyncio.sleep(1)
@@ -119,10 +155,10 @@ def _report_days(start: datetime, end: datetime) -> list[date]:
     return [first + timedelta(days=day) for day in range((last - first).days + 1)]
 
 
-def both(root: Path, start: datetime, days: float, seed: int) -> Result:
+def both(root: Path, nights: Nights) -> Result:
     """Simulate some nights with channels, then without any, and compare when what work was dispatched."""
-    told = simulate(root, start, days, seed)
-    quiet = simulate(root, start, days, seed, has_channels=False)
+    told = simulate(root, nights)
+    quiet = simulate(root, replace(nights, has_channels=False))
     if told.watch.dispatched != quiet.watch.dispatched:
         pairs = zip(told.watch.dispatched, quiet.watch.dispatched, strict=False)
         first = next((pair for pair in pairs if pair[0] != pair[1]), "one of them did more")
@@ -141,6 +177,10 @@ def lines(found: Result) -> Iterator[str]:
     yield f"{len(watch.entries)} notices stored, {sum(watch.told.values())} of tasks: {dict(kinds)}"
     yield f"{len(receivers.taken)} taken by receivers, {sum(count - 1 for count in again.values())} again; tries:"
     yield from (f"  {channel} {answer}: {count}" for (channel, answer), count in sorted(receivers.tries.items()))
+    counts = figures(watch, receivers)
+    yield "notices, counted on each channel: " + ", ".join(f"{count} {what}" for what, count in counts.items())
+    if found.looked is not None:
+        yield f"at most {found.looked.most_waiting} waited and {found.looked.most_kept} were kept at once"
     yield "became:"
     yield from (f"  {channel} {status}: {count}" for (channel, status), count in sorted(statuses.items()))
     yield f"why asked {watch.reasons.asked} times of tasks that stood still:"
@@ -162,7 +202,7 @@ def main() -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     root = Path(tempfile.mkdtemp(prefix="year-", dir=MEMORY if MEMORY.is_dir() else None))
     run = simulate if given.once else both
-    found = run(root, given.start, given.days, given.seed)
+    found = run(root, Nights(start=given.start, days=given.days, seed=given.seed))
     sys.stdout.write("\n".join(lines(found)) + "\n")
     shutil.rmtree(root)
     return int(bool(found.broken))

@@ -2,7 +2,7 @@
 dead in silence.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
@@ -13,6 +13,7 @@ from orchestrator.core.notices.delivery import DeliveryStatus
 from orchestrator.core.notices.rules import Rules, held_until
 from orchestrator.formats.codec import stamp
 from orchestrator.integrations.notices.entries import Delivery, Entry
+from orchestrator.integrations.notices.outbox import MOST_KEPT, MOST_WAITING
 from tests.year.night_watch import SWEEP, NightWatch
 from tests.year.receivers import Receipt, Receivers
 from tests.year.settings import BERLIN, NOTIFY
@@ -30,14 +31,17 @@ class Watch:
 
     receivers: Receivers
     silent: list[str] = field(default_factory=list)
-    waited: int = 0
+    most_waiting: int = 0
+    most_kept: int = 0
 
     def look(self, watch: NightWatch) -> None:
         """Look whether each dead channel was told of elsewhere; called each hour."""
         assert watch.notices is not None
         now = watch.time()
+        entries = watch.notices.announcer.outbox.entries()
+        self.most_kept = max(self.most_kept, len(entries))
+        self.most_waiting = max(self.most_waiting, sum(one.is_waiting for one in entries))
         for one in watch.notices.service.channels():
-            self.waited += one.waiting
             since = one.health.failing_since
             if not one.is_dead or since is None or now - since < LONG_DEAD:
                 continue
@@ -75,13 +79,19 @@ def _names() -> list[str]:
 def broken(
     watch: NightWatch, receivers: Receivers, looked: Watch, rules: Rules, report_days: list[date]
 ) -> Iterator[str]:
-    """Yield each law that was broken, in words."""
+    """Yield each law about what was told that was broken, in words."""
     yield from _everything_told_is_stored(watch)
     yield from _delivered_once_or_explained(watch, receivers, rules)
     yield from _nothing_in_quiet_hours(receivers)
     yield from _each_report_once(watch, report_days)
     yield from looked.silent[:20]
+    if looked.most_waiting > MOST_WAITING or looked.most_kept > MOST_WAITING + MOST_KEPT:
+        yield f"{looked.most_waiting} notices waited, and {looked.most_kept} were kept at once"
     yield from watch.stops.wrong([entry for key, entry in sorted(watch.entries.items()) if key.startswith("report:")])
+
+
+def broken_by_work(watch: NightWatch) -> Iterator[str]:
+    """Yield each law that was broken whoever is told of it: about the work itself, and what `why` said of it."""
     yield from (f"why: {text}" for text in watch.reasons.broken)
     yield from (f"a fault in the daemon: {text}" for text in watch.faults)
     yield from (f"{one.invariant}: {one.task} {one.text}" for one in watch._monitor.violations)  # noqa: SLF001
@@ -145,6 +155,33 @@ def _known_elsewhere(watch: NightWatch, entry: Entry, one: Delivery, receivers: 
     told = [key for key in watch.entries if key.startswith(prefix) and watch.entries[key].at <= given_up]
     in_digests = {key for receipt in receivers.taken for key in _members(watch, receipt.key)} if told else set()
     return any(receipt.key in told for receipt in receivers.taken) or any(key in in_digests for key in told)
+
+
+def figures(watch: NightWatch, receivers: Receivers) -> Counter[str]:
+    """Return what became of each notice on each of its channels, and how often it came there."""
+    taken = Counter((one.channel, one.key) for one in receivers.taken)
+    found: Counter[str] = Counter()
+    for entry in watch.entries.values():
+        for one in entry.deliveries:
+            came = taken[one.channel, entry.key]
+            found["to be told"] += 1
+            found[_became(one, came=bool(came), is_digested=bool(taken[one.channel, one.reason]))] += 1
+            found["came again after a kill or a lost answer"] += max(0, came - 1)
+    return found
+
+
+def _became(one: Delivery, *, came: bool, is_digested: bool) -> str:
+    match one.status:
+        case _ if came:
+            return "told"
+        case DeliveryStatus.IN_DIGEST:
+            return "told in a digest" if is_digested else "in a digest that was given up or waits"
+        case DeliveryStatus.FAILED:
+            return "given up, which is told elsewhere"
+        case DeliveryStatus.WAITING:
+            return "waits"
+        case DeliveryStatus.SENT:
+            return "missing"
 
 
 def _members(watch: NightWatch, key: str) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.simulation.memory import MemoryStore
 from orchestrator.supervisor.simulation.runner import DaemonConfig, Simulation, SimulationPlan
 from orchestrator.supervisor.supervisor import Supervisor
+from tests.year.families import edges
 from tests.year.reasons import Reasons
 from tests.year.settings import SECRET
 from tests.year.stops import Stops
@@ -155,11 +156,15 @@ class NightWatch(Simulation):
         self.reasons = Reasons(self._clock)
         self.notices: Notices | None = None
         self.faults: list[str] = []
+        self._heard = 0
         self._settings, self._sooner = settings, asyncio.Event()
         self._rules = settings.notify.core_rules(has_command=False)
         for at in crash_at:
             self._clock.schedule_at(at, self._provoke_crash)
         self._every(3600.0, self._ask_why)
+        for edge in edges(config.capacity.windows, plan.start, self._end):
+            for seconds in (-90.0, 90.0):
+                self._clock.schedule_at(edge + timedelta(seconds=seconds), self._ask_why)
         self._hourly: list[Callable[[NightWatch], None]] = []
 
     def hourly(self, call: Callable[["NightWatch"], None]) -> None:
@@ -180,6 +185,10 @@ class NightWatch(Simulation):
             self.faults += map(repr, self.notices.process.faults)
         return not self.faults and await super()._advance()
 
+    def tasks(self) -> list[Task]:
+        """Return all tasks as they are stored."""
+        return list(self._disk.tasks.values())
+
     def time(self) -> datetime:
         """Return the present time."""
         return self._clock.now
@@ -197,8 +206,8 @@ class NightWatch(Simulation):
         self.notices = Notices(world, self._daemon.supervisor, self._daemon.inbox, self._daemon.store)
         self.notices.start()
         self.reasons.on_start(self._daemon.supervisor)
-        for task in self._disk.tasks.values():  # a crash may have come between a commit and its listeners
-            self.stops.note(task, task.updated_at)
+        if self._disk.decisions and (last := self._disk.decisions[-1]).number > self._heard:
+            self._hear(last.after, last.event)  # the crash came between its commit and its listeners
 
     def _crash_daemon(self) -> None:
         if self._daemon is not None and self.notices is not None:
@@ -217,6 +226,11 @@ class NightWatch(Simulation):
 
     def _on_decision(self, task: Task, event: events.Event) -> None:
         super()._on_decision(task, event)
+        self._hear(task, event)
+
+    def _hear(self, task: Task, event: events.Event) -> None:
+        """Take note of the decision that was committed last."""
+        self._heard = self._disk.decisions[-1].number
         self.reasons.on_decision(task, event)
         self.stops.note(task, event.at)
         if isinstance(event, events.PersonTold):

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from orchestrator.core.events import events
-from orchestrator.core.schedule.admission import SchedulerSnapshot, active_limit_before, places
+from orchestrator.core.schedule.admission import SchedulerSnapshot, active_limit_before, is_within_budgets, places
 from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import Task, TaskStatus
@@ -24,12 +24,14 @@ PATIENCE = timedelta(minutes=7)
 PRECISION = timedelta(minutes=1)
 """How precisely times are named."""
 MOST_EXAMPLES = 20
+AT_ONCE = "at once"
+"""The kind of a claim that a task goes on in a moment."""
 
 _WINDOW = re.compile(r"its run window (\S+) opens at (?:\w{3} (\d{4}-\d\d-\d\d) )?(\d\d:\d\d) ([^\s,]+), ")
 _UTC = r"(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?) UTC"
 _STARTS = re.compile(rf"^it starts at {_UTC}")
 _WAITS_FOR = re.compile(r"^it waits for (\S+), which is ")
-_SLOTS = re.compile(r"^\d+ of (\d+) slots are taken(?: by (.*))?$")
+_SLOTS = re.compile(r"^(\d+) of (\d+) slots are taken(?: by (.*))?$")
 _LIMIT = re.compile(rf"usage limit \(.*\) lasts until {_UTC}")
 _UNTIL = re.compile(rf"(?:continues|tries again) by itself at {_UTC}")
 _UNTIL_FACT = re.compile(rf", until {_UTC}")
@@ -95,10 +97,10 @@ class Reasons:
             self.asked += 1
             claims = claims_of(task, supervisor.why(task), self.clock.now)
             named = {one.kind for one in claims}
-            for one in claims:
-                known_then = set(_foreseeable(task, supervisor.snapshot(), one))
-                for obstacle in known_then - named if self._is_new(one) else ():
-                    self._break(task.id, f"said {one.text!r}, but then it is known to wait for its {obstacle}")
+            if any(map(self._is_new, claims)):
+                last = max(claims, key=_until)
+                for obstacle in set(_foreseeable(task, supervisor.snapshot(), last)) - named:
+                    self._break(task.id, f"said {last.text!r}, but then it is known to wait for its {obstacle}")
             if not claims:
                 self._break(task.id, f"no reason is understood: {supervisor.why(task)}")
             known = self._claims.setdefault(task.id, [])
@@ -112,7 +114,7 @@ class Reasons:
         before, self._last[task.id] = self._last.get(task.id), task
         if before is None or (_state(before) == _state(task) and not task.is_over):
             return
-        claims, now = self._claims.pop(task.id, ()), self.clock.now
+        claims, now = self._claims.pop(task.id, ()), event.at
         if stands(task) and not task.is_over:
             self._claims[task.id] = [one for one in claims if one.until is not None and one.until - PRECISION > now]
         for claim in claims:
@@ -120,9 +122,11 @@ class Reasons:
                 self._judge(claim, before, task, event)
 
     def _judge(self, claim: Claim, before: Task, task: Task, event: events.Event) -> None:
-        now, supervisor = self.clock.now, self._supervisor
+        now, supervisor = event.at, self._supervisor
         assert supervisor is not None
-        if _by_person(event):
+        if claim.kind == AT_ONCE and self._started_at and now - max(claim.at, self._started_at) > PATIENCE:
+            self._break(task.id, f"{claim.at:%m-%d %H:%M} said {claim.text!r}, and then came only {event}")
+        elif _by_person(event):
             self.kept[f"{claim.kind}: a person"] += 1
         elif claim.until is not None and now >= claim.until - PRECISION:
             self.kept[f"{claim.kind}: the time it named"] += 1
@@ -137,7 +141,8 @@ class Reasons:
             )
 
     def _is_new(self, claim: Claim) -> bool:
-        return claim.until is not None and (claim.task, claim.kind, claim.until) not in self._times
+        is_timed = claim.until is not None and claim.kind != AT_ONCE
+        return is_timed and (claim.task, claim.kind, claim.until) not in self._times
 
     def _look_again(self, claim: Claim) -> None:
         """Look, some minutes after a time that was named, whether the wait is over."""
@@ -167,8 +172,12 @@ def stands(task: Task) -> bool:
     return task.is_paused or task.status in (TaskStatus.PENDING, TaskStatus.DRAFT, TaskStatus.BLOCKED)
 
 
+def _until(claim: Claim) -> datetime:
+    return claim.until or datetime.min.replace(tzinfo=UTC)
+
+
 def _foreseeable(task: Task, snapshot: SchedulerSnapshot, claim: Claim) -> Iterator[str]:
-    """Yield what is known already to keep a task from going on at the time that a claim names."""
+    """Yield what is known already to keep a task from going on at the last time that claims name."""
     if claim.until is None or claim.kind == "request" or " by itself" not in claim.text:
         return
     then = replace(snapshot, now=claim.until + PRECISION)
@@ -187,7 +196,7 @@ def _state(task: Task) -> tuple[object, ...]:
 def claims_of(task: Task, why: Why, now: datetime) -> list[Claim]:
     """Return what is claimed of a task, as a person reads it."""
     text = "; ".join((*why.facts, why.next))
-    found = [claimed for fact in why.facts if (claimed := _claimed(fact, now))] or _claimed_next(task, why)
+    found = [claimed for fact in why.facts if (claimed := _claimed(fact, now))] or _claimed_next(task, why, now)
     return [Claim(task=task.id, at=now, kind=kind, until=until, names=names, text=text) for kind, until, names in found]
 
 
@@ -203,13 +212,14 @@ def _claimed(fact: str, now: datetime) -> tuple[str, datetime | None, tuple[str,
     if match := _WAITS_FOR.search(fact):
         return "dependency", None, (match[1],)
     if match := _SLOTS.search(fact):
-        return "slots", None, (match[1], *(match[2] or "").split(", "))
+        is_full = int(match[1]) >= int(match[2])
+        return "slots" if is_full else "others first", None, (match[2], *(match[3] or "").split(", "))
     return next(((kind, None, ()) for words, kind in _WORDS.items() if words in fact), None)
 
 
-def _claimed_next(task: Task, why: Why) -> list[tuple[str, datetime | None, tuple[str, ...]]]:
+def _claimed_next(task: Task, why: Why, now: datetime) -> list[tuple[str, datetime | None, tuple[str, ...]]]:
     """Return what is claimed by the command or the time that makes a task go on; none if it is not understood."""
-    kind, until = _next_kind(task, why)
+    kind, until = (AT_ONCE, now) if why.next.endswith(" by itself in a moment") else _next_kind(task, why)
     return [(kind, until, ())] if kind else []
 
 
@@ -243,6 +253,8 @@ def _is_over(claim: Claim, task: Task, event: events.Event, snapshot: SchedulerS
         case "slots":
             holders = {one.id for one in snapshot.tasks.running} - {task.id}
             return places(snapshot) > int(claim.names[0]) or not set(claim.names[1:]) <= holders
+        case "others first":
+            return True  # a slot is free that others take who go on just now, or it gets one of them
         case "limit" | "resume":
             return active_limit_before(task, snapshot) is None
         case "request" | "look":
@@ -250,7 +262,8 @@ def _is_over(claim: Claim, task: Task, event: events.Event, snapshot: SchedulerS
         case "pressure":
             return snapshot.capacity.pressure is None
         case "budget" | "day":
-            return isinstance(event, events.CapsChanged | events.ResumeRequested)
+            eased = isinstance(event, events.CapsChanged | events.ResumeRequested)
+            return eased or is_within_budgets(task, snapshot)
         case "children":
             return not any(child.status.is_open for child in task.children)
         case _:

@@ -19,6 +19,7 @@ from tests.year.virtual_loop import PROCESS, Process
 
 RETRY_AFTER = 1800
 TIME_TO_WRITE = timedelta(seconds=2)
+A_MONTH = 28.0
 
 
 class Answer(StrEnum):
@@ -121,9 +122,10 @@ class Receivers:
 def troubles(
     names: Iterable[str], start: datetime, days: float, rng: Random, nights: Iterable[datetime]
 ) -> list[Trouble]:
-    """Return what goes wrong: each channel now and then for a night, for a week and for good, two and all at once.
+    """Return what goes wrong: each channel now and then for a night, two and all at once, and one of them for good.
 
-    `nights` are evenings; from them on until the noon after all channels are dead at once.
+    In a month and more each is also dead for weeks on end, and all of them for days. `nights` are evenings; from them
+    on until the noon after all channels are dead at once.
     """
     channels, found = list(names), []
     answers = cycle([Answer.ERROR, Answer.BUSY, Answer.REFUSED, Answer.SLOW, Answer.LOST])
@@ -133,10 +135,10 @@ def troubles(
             lasts = timedelta(hours=rng.choice((0.2, 2.0, 9.0, 9.0, 26.0)))
             found.append(Trouble(channel=channel, begin=at, end=at + lasts, answer=next(answers)))
             at += lasts + timedelta(days=rng.uniform(0.5, 5.0))
-        if days > 60:
-            for answer in (Answer.REFUSED, Answer.ERROR, Answer.BUSY):
-                begin = start + timedelta(days=rng.uniform(10, days - 10))
-                found.append(Trouble(channel=channel, begin=begin, end=begin + timedelta(days=7), answer=answer))
+        for answer in (Answer.REFUSED, Answer.ERROR, Answer.BUSY) if days >= A_MONTH else ():
+            weeks = min(21.0, days / 6)
+            begin = start + timedelta(days=rng.uniform(0.1 * days, 0.9 * days - weeks))
+            found.append(Trouble(channel=channel, begin=begin, end=begin + timedelta(days=weeks), answer=answer))
         if number == len(channels) - 1:
             gone = start + timedelta(days=days / 3)
             for_good = start + timedelta(days=days + 1)
@@ -148,8 +150,8 @@ def troubles(
         begin = start + timedelta(days=day, hours=rng.uniform(0, 24))
         end = begin + timedelta(hours=9)
         found += [Trouble(channel=name, begin=begin, end=end, answer=Answer.REFUSED) for name in channels[:2]]
-    if days > 60:
+    if days >= A_MONTH:
         begin = start + timedelta(days=days / 2)
-        end = begin + timedelta(days=5)
+        end = begin + timedelta(days=min(5.0, days / 8))
         found += [Trouble(channel=name, begin=begin, end=end, answer=Answer.ERROR) for name in channels]
     return found

@@ -32,6 +32,10 @@ class Stops:
         if reason:
             known.append((reason, at, _FOREVER))
 
+    def reasons(self, task: str) -> set[str]:
+        """Return for what reasons a task has stood still."""
+        return {reason for reason, _, _ in self._of.get(task, ())}
+
     def wrong(self, reports: list[Entry]) -> Iterator[str]:
         """Yield each stop that a report leaves out, or of which it says something else."""
         for entry in reports:

@@ -91,8 +91,12 @@ def _resume(task: Task, event: events.ResumeRequested) -> Task:
 
 
 def _let_run(task: Task, event: events.ResumeRequested) -> Task:
-    """Return the task as one that may run now, whatever its start time and its run windows say."""
-    if not (task.wants_slot or task.holds_slot):
+    """Return the task as one that may run now, whatever its start time and its run windows say.
+
+    A parent that waits for its children may go on then, and those that it submits later may begin.
+    """
+    waits_for_children = task.is_paused and task.agent.blocked_by is PauseReason.CHILDREN
+    if not (task.wants_slot or task.holds_slot or waits_for_children):
         transitions.require("resume", task)
     schedule = replace(task.schedule, start_at=None, let_run_at=event.at)
     task = replace(task, schedule=schedule)

@@ -15,6 +15,8 @@ from orchestrator.core.schedule.admission import (
     places,
     shared_limit,
     shared_used_up,
+    tasks_to_admit,
+    tasks_to_resume,
 )
 from orchestrator.core.schedule.foreseen import awaited_time, obstacles_at
 from orchestrator.core.task.agent import PauseReason, ProcessState
@@ -22,6 +24,7 @@ from orchestrator.core.task.budget import Spending, reached_caps
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Subject, UserRequest, how_to_answer
 
+_CONTINUES = "it continues by itself"
 _FORGET = "; if the account may be used again before, orchestrator limits --forget"
 _AFTER_REPAIR = "fix that; it then continues by itself, or at once after orchestrator resume --all"
 
@@ -167,8 +170,9 @@ def _short(snapshot: SchedulerSnapshot, processes: str) -> Why:
 
 def _out_of_hours(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why:
     closed = snapshot.closed(task)
-    opens = closed.opens_in(snapshot.now) if closed else "its run window was closed"
-    return Why(facts=(opens, processes), next=_when_open(task, "it continues by itself"))
+    if closed is None:
+        return Why(facts=("its run window has just opened", processes), next=_at_once(_CONTINUES))
+    return Why(facts=(closed.opens_in(snapshot.now), processes), next=_when_open(task, _CONTINUES))
 
 
 def _for_children(task: Task, snapshot: SchedulerSnapshot) -> Why:
@@ -189,17 +193,31 @@ def _when_admitted(task: Task, snapshot: SchedulerSnapshot, by_itself: str) -> s
     """Return what makes a task continue that waits to begin a turn."""
     reason = block_reason(task, snapshot)
     if reason is None:
-        return by_itself
+        return _at_once(by_itself) if _is_next(task, snapshot) else by_itself
     if reason == snapshot.obstacle:
         return _AFTER_REPAIR
     if snapshot.closed(task):
-        return _when_open(task, by_itself.split(" when ", maxsplit=1)[0])
+        return _when_open(task, _itself(by_itself))
     if shared_limit(task, snapshot) is not None:
         return _how_to_raise(task, snapshot) or by_itself
     limit = active_limit_before(task, snapshot)
     if limit is None:
-        return _when_day_is_over(by_itself.split(" by itself", maxsplit=1)[0], snapshot)
+        return _when_day_is_over(_itself(by_itself).removesuffix(" by itself"), snapshot)
     return by_itself + _FORGET if limit.until else "orchestrator resume --all"
+
+
+def _is_next(task: Task, snapshot: SchedulerSnapshot) -> bool:
+    """Return whether the task gets a slot that is free, as soon as the daemon looks at what has just changed."""
+    free = places(snapshot) - len(snapshot.tasks.running)
+    return free > 0 and task.id in tasks_to_admit(snapshot)[: max(0, free - len(list(tasks_to_resume(snapshot))))]
+
+
+def _itself(by_itself: str) -> str:
+    return by_itself.split(" when ", maxsplit=1)[0]
+
+
+def _at_once(by_itself: str) -> str:
+    return f"{_itself(by_itself)} in a moment"
 
 
 def _when_open(task: Task, by_itself: str) -> str:
@@ -219,8 +237,9 @@ def _over_budget(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why
         following = _how_to_raise(task, snapshot) or "it continues by itself when another of these turns has ended"
         return Why(facts=(shared, processes), next=following)
     if reason is None:
-        over = day_used_up(snapshot) or "the day's budget was used up"
-        return Why(facts=(over, processes), next=_when_day_is_over("it continues", snapshot))
+        over = day_used_up(snapshot)
+        following = _when_day_is_over("it continues", snapshot) if over else _at_once(_CONTINUES)
+        return Why(facts=(over or "the budget has just come to allow more", processes), next=following)
     return Why(facts=(reason, processes), next=_raise(task.id, _used_up(task) or ("usd",)))
 
 
@@ -253,8 +272,9 @@ def _limited(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why:
     if task.retry_at:
         reached = "its account has reached a usage limit"
         return Why(facts=(reached, processes), next=f"it continues by itself{_clock(task)}{_FORGET}")
-    reason = None if task.waits_for_word else block_reason(task, snapshot)
-    if reason:
+    if not task.waits_for_word:
+        if (reason := block_reason(task, snapshot)) is None:
+            return Why(facts=("its account's usage limit is just over", processes), next=_at_once(_CONTINUES))
         closed = snapshot.closed(task)
         fact = closed.opens_in(snapshot.now) if closed and reason == closed.reason else reason
         return Why(
@@ -309,9 +329,11 @@ def _no_place(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:
         return (closed.opens_in(snapshot.now),) if closed and reason == closed.reason else (reason,)
     holders = [other.id for other in snapshot.tasks.running]
     ahead = snapshot.tasks.ahead.get(task.id, 0)
+    trouble = (snapshot.trouble.reason,) if snapshot.trouble else ()
+    if _is_next(task, snapshot):
+        return (*trouble, "a slot has just become free for it")
     taken = f"{len(holders)} of {places(snapshot)} slots are taken" + (f" by {', '.join(holders)}" if holders else "")
     waiting = f"{ahead} tasks are ahead of it" if ahead > 1 else "1 task is ahead of it"
-    trouble = (snapshot.trouble.reason,) if snapshot.trouble else ()
     return (*trouble, taken, waiting) if ahead else (*trouble, taken)
 
 

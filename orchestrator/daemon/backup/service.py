@@ -87,6 +87,11 @@ class BackupService:
             settings=settings, next_at=next_at, known=known, files=files, trouble=trouble, asked=schedule.asked
         )
 
+    @property
+    def is_making(self) -> bool:
+        """Whether a backup is being made because somebody asked for one."""
+        return self.schedule.asked is not None and not self.schedule.asked.check
+
     async def make(self, by: str) -> None:
         """Have a backup made now, beside the daemon. Raises NoBackups and BackupBusy."""
         self._require_free()

@@ -24,6 +24,7 @@ OPTIONS = ("pipeline", "type", "ticket", "base", "priority", "autonomy", "usd")
 SHOWN = frozenset({*OPTIONS, "text", "reference", "title", "repo", "at", "after", "checks"})
 """Fields beside which it is said what is wrong with them."""
 NO_BUDGET = "a budget is a number above 0, such as 5.00"
+NO_NAME = "a name has small letters a to z, digits and dashes, at most 40, such as remove-dead-code"
 NO_REPOSITORY = "give the repository's absolute path, such as /home/ada/textkit"
 NO_TEXT = "give a text, a file, or the ticket's key or address"
 
@@ -200,6 +201,8 @@ def _said(place: str, one: ErrorDetails) -> str:
     """Return what is wrong with a field, in words of this form where the schema has none for people."""
     if one["type"] == RELATIVE:
         return NO_REPOSITORY
+    if one["type"] == "string_pattern_mismatch" and place == "name":
+        return NO_NAME
     if one["type"] == "enum":
         return f"choose {one['ctx']['expected']}"
     return NO_BUDGET if place == "usd" else one["msg"].removeprefix("Value error, ")

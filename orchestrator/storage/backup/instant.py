@@ -103,7 +103,10 @@ def _is_being_made(data_dir: Path, task: str, family: Mapping[str, Cut]) -> bool
 
 
 def refs_of(data_dir: Path, task_id: str) -> Refs:
-    """Return the refs of a task. Raises OSError."""
+    """Return the refs of a task. Raises OSError.
+
+    `joined` is read before `head`, which takes over what is there before that one is removed.
+    """
     try:
         clone = (data_dir / REPOS / TASKS / task_id).readlink().name
     except OSError:
@@ -112,7 +115,7 @@ def refs_of(data_dir: Path, task_id: str) -> Refs:
     for folder, _, names in os.walk(data_dir / REPOS / clone / "refs/orchestrator" / task_id):
         within = os.path.relpath(folder, data_dir)
         folders.append(within)
-        for name in (f"{within}/{one}" for one in sorted(names) if not is_left_out(f"{within}/{one}")):
+        for name in (f"{within}/{one}" for one in sorted(names, reverse=True) if not is_left_out(f"{within}/{one}")):
             if content := read_file(data_dir / name):
                 files[name] = content
     return Refs(clone=clone, folders=tuple(sorted(folders)), files=files)

@@ -19,7 +19,7 @@ from orchestrator.core.schedule.admission import (
 )
 from orchestrator.core.schedule.run_windows import AtEdge
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.agent import PauseReason
+from orchestrator.core.task.agent import PauseReason, ProcessState
 from orchestrator.core.task.budget import Spending, reached_cap
 from orchestrator.core.task.children import Child
 from orchestrator.core.task.pipeline import Pipeline
@@ -67,6 +67,17 @@ def closed_window_is_named(task: Task, snapshot: SchedulerSnapshot) -> Iterator[
     why = explain(task, snapshot)
     if closed.opens_in(snapshot.now) not in why.facts:
         yield f"{closed.reason}, but {'; '.join(why.facts)}"
+
+
+def processes_stand_still_as_the_task_does(task: Task, *, are_frozen: bool) -> Iterator[str]:
+    """The processes of a task that waits for its run windows do not work; a task that goes on has none frozen."""
+    if task.run is None:
+        return
+    waits = task.is_paused and task.agent.blocked_by is PauseReason.WINDOW
+    if waits and task.run.process in (ProcessState.RUNNING, ProcessState.FROZEN) and not are_frozen:
+        yield f"it waits for its run windows, and {task.run.folder} works"
+    if not task.is_paused and task.run.process is ProcessState.RUNNING and are_frozen:
+        yield f"it goes on, and {task.run.folder} is frozen"
 
 
 def final_status_is_permanent(before: TaskStatus, after: TaskStatus) -> Iterator[str]:

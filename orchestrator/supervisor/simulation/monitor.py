@@ -117,6 +117,10 @@ class Monitor:
         named = invariants.closed_window_is_named
         self._record(task_id, named.__name__, named(task, snapshot))
         self._record(task_id, one_run.__name__, one_run(alive))
+        tree = self._world.tree(task_id, task.run.folder) if task.run else None
+        if tree is not None and tree.alive and not executor.in_flight[task_id]:
+            still = invariants.processes_stand_still_as_the_task_does
+            self._record(task_id, still.__name__, still(task, are_frozen=tree.frozen))
         self._record(task_id, progress.__name__, progress(task, snapshot, self._signs(task, executor)))
 
     def _signs(self, task: Task, executor: SimulatedExecutor) -> invariants.ProgressSigns:

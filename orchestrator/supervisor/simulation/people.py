@@ -4,7 +4,7 @@ They see a task only as it was committed, and repeat a request that the daemon c
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,6 +24,7 @@ from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, 
 
 RETRY_DELAY = 10 * MINUTE
 """How long users wait before they repeat a request to a daemon that is down."""
+REPOS = ("/simulated/repo",)
 CHECKS = (Check(name="unit_test", command="pytest -q"), Check(name="lint", command="ruff check"))
 _PRIORITIES = (Priority.LOW, Priority.NORMAL, Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.CRITICAL)
 
@@ -45,9 +46,11 @@ class People:
         rng: Random,
         probabilities: Probabilities,
         policy: Callable[[Autonomy, float | None], TaskPolicy],
+        repos: Sequence[str] = REPOS,
     ):
         self.actions: deque[UserAction] = deque()
         self._clock, self._rng, self._probabilities, self._policy = clock, rng, probabilities, policy
+        self._repos = repos
         self._seen: set[str] = set()
         self._retries: dict[str, int] = {}
 
@@ -84,7 +87,7 @@ class People:
         elif task.parent is not None and task.is_paused and task.agent.blocked_by is PauseReason.BUDGET:
             self._once(f"{task.id} waits for {task.parent}", partial(self._raise_caps_of, task.parent))
         if task.is_paused and task.agent.blocked_by is PauseReason.WINDOW:
-            self._once(f"{task.id} waits for its hours at {task.seq}", partial(self._let_run, task.id))
+            self._once(f"{task.id} waits for its hours at {task.seq}", partial(self._let_run, task))
         if task.is_paused and task.agent.blocked_by is PauseReason.RATE_LIMIT and task.retry_at is None:
             key = f"{task.id} waits in turn {task.agent.attempt}/{task.agent.turn.number}"
             if task.agent.setbacks.limit_waits:
@@ -98,13 +101,14 @@ class People:
         rng, probabilities = self._rng, self._probabilities
         autonomy = Autonomy.INTERACTIVE if rng.random() < probabilities.interactive else Autonomy.AUTO
         usd = round(random_duration(rng, 5.0), 2) if rng.random() < probabilities.capped else None
+        repo = rng.choice(self._repos) if len(self._repos) > 1 else self._repos[0]
         return Task(
             id=name,
             title=f"Ticket {name}",
             folder=f"/simulated/{name}",
             ticket=Ticket(key=name, sensitive_check=SensitiveCheck(result="CLEAN")),
             pipeline=rng.choices(list(pipelines), list(pipelines.values()))[0],
-            source=Source(repo="/simulated/repo", base_branch="main", base_commit="b" * 40, branch=f"feature/{name}"),
+            source=Source(repo=repo, base_branch="main", base_commit="b" * 40, branch=f"feature/{name}"),
             timing=Timing(created_at=at),
             updated_at=at,
             evaluation=Evaluation(checks=CHECKS[: rng.randint(0, 2)]),
@@ -178,10 +182,15 @@ class People:
         """Remove the caps of a parent whose children wait for its budget."""
         self._act_later(parent, 2 * HOUR, lambda at: events.CapsChanged(at=at, caps=NO_CAPS, by="a user"))
 
-    def _let_run(self, task_id: str) -> None:
-        """Now and then, do not wait until its run windows open."""
+    def _let_run(self, task: Task) -> None:
+        """Now and then, do not wait until the run windows of a task open, nor those of its parent."""
         if self._rng.random() < self._probabilities.let_run:
-            self._act_later(task_id, HOUR, lambda at: events.ResumeRequested(at=at, by="a user", at_once=True))
+            delay = random_duration(self._rng, HOUR, 1.2)
+            for name in filter(None, (task.parent, task.id)):
+                self._clock.schedule_after(delay, partial(self._let_run_now, name))
+
+    def _let_run_now(self, task_id: str) -> None:
+        self.actions.append(UserAction(task_id=task_id, event=_resume_now))
 
     def _pause(self, task_id: str) -> Callable[[], None]:
         def act() -> None:
@@ -208,6 +217,10 @@ def _answer_request(ask: UserRequest, status: RequestStatus, text: str) -> Calla
 
 def _resume(at: datetime) -> events.Event:
     return events.ResumeRequested(at=at, by="a user")
+
+
+def _resume_now(at: datetime) -> events.Event:
+    return events.ResumeRequested(at=at, by="a user", at_once=True)
 
 
 def _cancel(at: datetime) -> events.Event:

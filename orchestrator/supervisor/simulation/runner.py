@@ -30,7 +30,7 @@ from orchestrator.supervisor.simulation.executor import SimulatedExecutor, Simul
 from orchestrator.supervisor.simulation.memory import FaultInjector, MemoryDisk, MemoryStore, SimulatedCrash
 from orchestrator.supervisor.simulation.metrics import Metrics, SimulationReport, count_by_status
 from orchestrator.supervisor.simulation.monitor import Monitor
-from orchestrator.supervisor.simulation.people import People, UserAction
+from orchestrator.supervisor.simulation.people import REPOS, People, UserAction
 from orchestrator.supervisor.simulation.probabilities import DAY, HOUR, MINUTE, Probabilities, random_duration
 from orchestrator.supervisor.simulation.world import World
 from orchestrator.supervisor.supervisor import Supervisor
@@ -61,7 +61,7 @@ class SimulationPlan:
     """What to simulate; the same plan and configuration give the same results.
 
     The daemon crashes `crashes` times at random, and at the step `crash_at`, counted from its first start. `schedules`
-    are lines of crontab by the clocks of `zone`, at which tasks are submitted besides.
+    are lines of crontab by the clocks of `zone`, at which tasks are submitted besides. Tasks change any of `repos`.
     """
 
     tasks: int = 500
@@ -73,10 +73,11 @@ class SimulationPlan:
     schedules: tuple[str, ...] = ()
     zone: tzinfo = UTC
     start: datetime = START
+    repos: tuple[str, ...] = REPOS
 
 
 @dataclass(frozen=True, slots=True)
-class _Daemon:
+class Daemon:
     """One daemon process, from its start to its crash."""
 
     store: MemoryStore
@@ -98,7 +99,7 @@ class Simulation:
         bad_hours = outages(_rng(plan, "outages"), probabilities, plan.start, plan.days)
         account = SimulatedAccount(_rng(plan, "account"), config.capacity.places, bad_hours)
         self._world = World(self._clock, _rng(plan, "world"), probabilities, account, config.pipelines)
-        self._people = People(self._clock, _rng(plan, "people"), probabilities, config.policy)
+        self._people = People(self._clock, _rng(plan, "people"), probabilities, config.policy, plan.repos)
         pipelines = dict.fromkeys(self._submitted_to(), 1.0)
         self._schedules = SimulatedSchedules(
             plan.schedules,
@@ -112,7 +113,7 @@ class Simulation:
         self._monitor = Monitor(self._world, self._disk, self._clock, self._metrics)
         self._reading = _NO_SHORTAGE
         self._shortage: Shortage | None = None
-        self._daemon: _Daemon | None = None
+        self._daemon: Daemon | None = None
         """None while the daemon is down."""
         self._started = monotonic()
 
@@ -212,7 +213,7 @@ class Simulation:
                 supervisor.recover(store.load(found.id, keep_open=True).task)
         supervisor.listen(self._on_decision)
         running = asyncio.get_running_loop().create_task(supervisor.run())
-        self._daemon = _Daemon(store, executor, inbox, supervisor, running)
+        self._daemon = Daemon(store, executor, inbox, supervisor, running)
         self._shortage = None
         self._look_at_machine()
         if self._schedules.every:
@@ -261,7 +262,7 @@ class Simulation:
         else:
             self._monitor.check(self._daemon.supervisor, self._daemon.executor)
 
-    async def _perform(self, daemon: _Daemon, action: UserAction) -> None:
+    async def _perform(self, daemon: Daemon, action: UserAction) -> None:
         """Send a user's action to the daemon, which may refuse it, or crash while it handles it."""
         event = action.event(self._clock.now)
         try:
@@ -281,7 +282,7 @@ class Simulation:
         if isinstance(event, events.AskAnswered):
             self._monitor.on_answer(action.task_id, event.number)
 
-    async def _unless_crashed(self, daemon: _Daemon, work: "asyncio._CoroutineLike[object]") -> bool:
+    async def _unless_crashed(self, daemon: Daemon, work: "asyncio._CoroutineLike[object]") -> bool:
         """Await some work; return False if the daemon crashed before it was done. Raises what the work raises."""
         waiting: asyncio.Task[object] = asyncio.get_running_loop().create_task(work)
         await asyncio.wait({waiting, daemon.running}, return_when=asyncio.FIRST_COMPLETED)

@@ -77,10 +77,11 @@ def commits_beyond(
     """Return the commits that lead to these and are no part of the known ones, of which some may not be here; each with
     its parents.
     """
-    if not commits:
+    unknown = set(commits).difference(known)
+    if not unknown:
         return {}
     here = [sha for sha, kind in types_of(git, known).items() if kind in {"commit", "tag"}]
-    asked = "".join(f"{sha}\n" for sha in commits) + "".join(f"^{sha}\n" for sha in here)
+    asked = "".join(f"{sha}\n" for sha in unknown) + "".join(f"^{sha}\n" for sha in here)
     listed = git.run("rev-list", "--parents", "--stdin", *others, stdin=asked.encode())
     return {row[0]: tuple(row[1:]) for row in map(str.split, listed.splitlines())}
 

@@ -4,7 +4,7 @@ Work counts as safe where the user's repository has it in a branch or a tag, or 
 then removes it there has decided. Whatever cannot be looked at counts as unsafe.
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def unmerged_worktree(workspace: Workspace, task_id: str, source: Source) -> str
         clone = workspace.clone_of(task_id)
         if unmerged := unmerged_head(clone, task_id, source):
             return unmerged
-        lost = _not_theirs(clone, task_id, source, leftover.tips.named.values(), worktree)
+        lost = _not_theirs(clone, own_refs(clone, task_id), source, leftover.tips.named.values(), worktree)
         if names := _names_of(leftover.tips, lost):
             return f"commits that only its worktree has: {_named(names)}"
         unsaved = leftover.unsaved
@@ -68,16 +68,20 @@ def lost_with_worktree(workspace: Workspace, task_id: str) -> str:
 
 
 def unmerged_head(clone: Clone, task_id: str, source: Source) -> str:
-    """Return why the task's newest commit counts as unmerged; empty if it is safe. Raises GitError."""
-    head = clone.ref(f"refs/orchestrator/{task_id}/head")
-    if head is None or not _not_theirs(clone, task_id, source, [head]):
+    """Return why the task's newest commit, or that of its children, counts as unmerged; empty if both are safe.
+
+    Raises GitError.
+    """
+    own = own_refs(clone, task_id)
+    newest = [own[name] for name in ("head", "joined") if name in own]
+    if not _not_theirs(clone, own, source, newest):
         return ""
     return f"its commits are in no branch of {escape_text(source.repo)}"
 
 
 def unmerged_earlier(clone: Clone, task: Task) -> str:
     """Return which commits that were amended or reset count as unmerged; empty if there are none. Raises GitError."""
-    lost = sorted(_not_theirs(clone, task.id, task.source, earlier_commits(clone, task)))
+    lost = sorted(_not_theirs(clone, own_refs(clone, task.id), task.source, earlier_commits(clone, task)))
     if not lost:
         return ""
     named, refs = _named([commit[:12] for commit in lost]), f"refs/orchestrator/{task.id}/{EARLIER}*"
@@ -182,14 +186,17 @@ def drop_checkpoints(workspace: Workspace, tasks: Iterable[str]) -> None:
 
 
 def _not_theirs(
-    clone: Clone, task_id: str, source: Source, commits: Collection[str], worktree: Path | None = None
+    clone: Clone,
+    own: Mapping[str, str],
+    source: Source,
+    commits: Collection[str],
+    worktree: Path | None = None,
 ) -> set[str]:
     """Return those of these commits that the user's repository does not have, and was never given.
 
-    Those that the clone does not have are read from the worktree.
+    `own` are the refs of the task. Commits that the clone does not have are read from the worktree.
     """
     git = git_with(clone, worktree) if worktree else clone.git
-    own = own_refs(clone, task_id)
     known = [commit for commit in (own.get("base"), own.get("delivered"), source.base_commit) if commit]
     left = set(commits).intersection(commits_unknown(git, set(commits), known))
     return left - _had_by(Path(source.repo), left)

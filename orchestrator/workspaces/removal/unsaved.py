@@ -29,7 +29,7 @@ FOLDERS = frozenset(
 """Folders of installed packages and caches."""
 SUFFIXES = frozenset({".pyc", ".pyo", ".o", ".class"})
 MOST_FILES = 2_000_000
-_GIT = ".git"
+_GIT, _MODULES = ".git", ".git/modules"
 
 
 def not_rebuildable(ignored: Iterable[str]) -> Iterator[str]:
@@ -54,9 +54,15 @@ def inner_repositories(worktree: Path) -> Iterator[str]:
                 seen += 1
                 name = f"{folder}{entry.name}"
                 if entry.name == _GIT:
-                    if folder:
-                        yield folder
+                    yield from [folder] if folder else _modules(worktree)
                 elif entry.is_dir(follow_symlinks=False):
                     pending.append(f"{name}/")
         if seen > MOST_FILES:
             raise WorkspaceError(f"{worktree} has more than {MOST_FILES} files")
+
+
+def _modules(worktree: Path) -> Iterator[str]:
+    """Yield the folder of the repositories of submodules, if there are any: they stay when their files are gone."""
+    modules = worktree / _MODULES
+    if modules.is_symlink() or (modules.is_dir() and any(modules.iterdir())):
+        yield f"{_MODULES}/"

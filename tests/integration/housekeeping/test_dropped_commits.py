@@ -100,6 +100,17 @@ def stash_twice(worktree: Path, base: str) -> str:
     return "refs/stash, stash@{1}"
 
 
+def hide_the_branch(worktree: Path, base: str) -> str:
+    git(worktree, "config", "uploadpack.hideRefs", "refs/heads")
+    return detach(worktree, base)
+
+
+def leave_a_submodule_without_files(worktree: Path, _: str) -> str:
+    git(worktree, "push", "-q", str(worktree.parents[2] / "repo"), "HEAD:refs/heads/pushed")
+    git(worktree, "init", "-q", "--bare", ".git/modules/part")
+    return ".git/modules/"
+
+
 @pytest.mark.parametrize(
     ("act", "archived"),
     [
@@ -110,6 +121,8 @@ def stash_twice(worktree: Path, base: str) -> str:
         (remove_the_branch, ARCHIVED),
         (commit_in_a_linked_worktree, REFUSED),
         (stash_twice, REFUSED),
+        (hide_the_branch, ARCHIVED),
+        (leave_a_submodule_without_files, REFUSED),
     ],
 )
 async def test_a_commit_beside_the_newest_one_is_never_lost(
@@ -126,6 +139,16 @@ async def test_a_commit_beside_the_newest_one_is_never_lost(
         assert seeded.is_kept("T-1", first)
         assert (await http.delete("/api/tasks/T-1")).status_code == 409
         assert (await http.delete("/api/tasks/T-1?force=true")).status_code == FORCED
+
+
+async def test_what_children_put_on_the_branch_of_their_parent_counts_as_its_work(seeded: Seeded) -> None:
+    _, head = seeded.task("above", delivered=True)
+    clone = seeded.ended.workspace.clone_of("above").folder
+    joined = git(clone, "commit-tree", f"{head}^{{tree}}", "-p", head, "-m", "Of a child")
+    git(clone, "update-ref", "refs/orchestrator/above/joined", joined)
+    async with serving(seeded.start()) as http:
+        refused = await http.delete("/api/tasks/above")
+        assert (refused.status_code, "its commits are in no branch of" in refused.text) == (409, True)
 
 
 async def test_what_a_reset_dropped_can_be_fetched_as_the_refusal_says(seeded: Seeded) -> None:

@@ -143,7 +143,8 @@ def continue_when_ended(task: Task) -> Task:
 def task_of(parent: Task, stage: Stage, child: Child, at: datetime) -> Task:
     """Return the task of a child, as it is submitted: it works on its parent's branch and under its parent's policy.
 
-    It has no caps of its own, because those of its parent bound what both spend together.
+    It has no caps of its own, because those of its parent bound what both spend together. Where a person let the parent
+    run outside of its run windows, the child may too, until its own windows close the next time.
     """
     ids = {one.plan.key: one.task for one in parent.children if one.plan.key in child.plan.after}
     suffix, key = child.task.removeprefix(parent.id), f"{parent.ticket.key}.{child.plan.key}"
@@ -168,6 +169,7 @@ def task_of(parent: Task, stage: Stage, child: Child, at: datetime) -> Task:
             priority=parent.schedule.priority,
             after=tuple(ids[key] for key in child.plan.after),
             after_any_end=goes_on,
+            let_run_at=parent.schedule.let_run_at,
         ),
         policy=replace(parent.policy, caps=NO_CAPS, on_blocked=OnBlocked.FAIL if goes_on else parent.policy.on_blocked),
     )

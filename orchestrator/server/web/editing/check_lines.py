@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
-from orchestrator.server.web.editing.masks import MASKED, adds_mask, as_sent
+from orchestrator.redaction.rules import masks_in
+from orchestrator.server.web.editing.masks import MASKED, as_sent
 
 INDENT = "  "
 
@@ -30,11 +31,11 @@ def changed_checks(text: str, stored: Mapping[str, str], redact: Callable[[str],
 
 
 def _kept(entries: Iterator[str], left: Mapping[str, list[tuple[str, str]]]) -> Iterator[tuple[str, str]]:
-    before = "\n".join(command for known in left.values() for _, command in known)
+    own = {mask for known in left.values() for _, command in known for mask in masks_in(command)}
     for entry in entries:
         if left.get(entry):
             yield left[entry].pop(0)
-        elif adds_mask(entry, before):
+        elif not own.issuperset(masks_in(entry)):
             raise ValueError(MASKED)
         else:
             yield _parsed(entry)

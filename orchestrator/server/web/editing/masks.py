@@ -20,4 +20,4 @@ def as_line(text: str) -> str:
 
 def adds_mask(typed: str, stored: str) -> bool:
     """Return whether a typed text has a mask that the stored text does not have."""
-    return any(mask not in stored for mask in masks_in(typed))
+    return not set(masks_in(typed)) <= set(masks_in(stored))

@@ -52,10 +52,10 @@ async def save(request: Request, service: TheService, name: str, by: By) -> Resp
     form = shown = await _shown(service, draft, given)
     try:
         form = (await filled(request)).model_copy(update={"repo": str(given.repo), "ticket": given.ticket or ""})
-        if form.seq != draft.seq:
+        changes = await asyncio.to_thread(_changes, form, shown, given, service.redact)
+        if changes and form.seq != draft.seq:
             again = form.model_copy(update={"seq": draft.seq})
             return _page(request, service, draft.id, Shown(form=again, errors={"form": CHANGED_MEANWHILE}, status=409))
-        changes = await asyncio.to_thread(_changes, form, shown, given, service.redact)
         await _save(service, draft.id, changes, by)
         if form.then == "submit":
             await service.tasks.submit_draft(draft.id, by)

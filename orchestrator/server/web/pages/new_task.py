@@ -1,5 +1,6 @@
 """The form for a new task, with a look at what it would become."""
 
+import asyncio
 from secrets import token_hex
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -56,7 +57,7 @@ async def submit(request: Request, service: TheService, caller: TheCaller) -> Re
     form = Filled()
     try:
         form = await filled(request)
-        body = form.body()
+        body = await asyncio.to_thread(form.body)
     except Unfit as error:
         return await _page(request, service, unfit(form, error))
 
@@ -99,7 +100,7 @@ async def _preview(request: Request, service: Service, form: Filled) -> dict[str
     if not form.repo.strip():
         return _nothing_yet(chosen, service.redact)
     try:
-        body = form.body(needs_text=False)
+        body = await asyncio.to_thread(form.body, needs_text=False)
         found = await service.preview.preview(submission_of(body), body.after)
     except Unfit as error:
         return {**_nothing_yet(chosen, service.redact), "refusal": str(error)}

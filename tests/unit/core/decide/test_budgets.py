@@ -292,7 +292,7 @@ def test_a_task_between_turns_is_paused_for_the_day_and_resumed_on_the_next_even
     assert over.facts[0] == "the day's budget is used up: $10.00 of $10.00 are spent"
     tomorrow = "it continues by itself when the day is over, at 2026-11-22 00:00 UTC, or when [budget.day] allows more"
     assert over.next == tomorrow
-    assert explain(play.task, snapshot(play.task)).facts[0] == "the day's budget was used up"
+    assert explain(play.task, snapshot(play.task)).facts[0] == "the budget has just come to allow more"
     play = play >> later(1800) >> alarm << "stop agents/1" >> exited
     assert play.task.next_action is NextAction.RETRY
     assert list(tasks_to_resume(snapshot(play.task))) == [(play.task.id, BUDGET)]

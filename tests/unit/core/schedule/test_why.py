@@ -10,7 +10,7 @@ from orchestrator.core.decide import machine
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.live_tasks import LiveTasks
 from orchestrator.core.schedule.why import explain
-from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState, Run
+from orchestrator.core.task.agent import AgentStatus, PauseReason, ProcessState, Run, Setbacks
 from orchestrator.core.task.publication import Publication
 from orchestrator.core.task.task import NextAction, Schedule, Task, TaskStatus
 from orchestrator.core.task.user_requests import RequestDraft, Subject
@@ -61,6 +61,7 @@ def test_a_waiting_task_names_the_tasks_that_hold_places_and_those_ahead_of_it()
     assert facts == ("1 of 1 slots are taken by holder", "1 task is ahead of it")
     facts, _ = said(pending(), pending("a"), pending("b"))
     assert facts == ("0 of 1 slots are taken", "2 tasks are ahead of it")
+    assert said(pending()) == (("a slot has just become free for it",), "it starts by itself in a moment")
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,7 @@ def test_a_pull_request_that_merges_by_itself_says_when_it_is_looked_at(
 
 
 STILL = "its processes are frozen"
+AT_ONCE = "it continues by itself in a moment"
 
 
 @pytest.mark.parametrize(
@@ -130,9 +132,12 @@ STILL = "its processes are frozen"
             ("the machine was short of resources", "none of its processes runs"),
             "it continues by itself when there is enough again",
         ),
-        (paused(None), ("0 of 1 slots are taken", STILL), "it continues by itself when a slot is free"),
+        (paused(None), ("a slot has just become free for it", STILL), AT_ONCE),
+        (paused(PauseReason.WINDOW), ("its run window has just opened", STILL), AT_ONCE),
+        (paused(PauseReason.RATE_LIMIT), ("its account's usage limit is just over", STILL), AT_ONCE),
+        (paused(PauseReason.BUDGET), ("the budget has just come to allow more", STILL), AT_ONCE),
         (
-            paused(PauseReason.RATE_LIMIT),
+            paused(PauseReason.RATE_LIMIT).with_setbacks(Setbacks(limit_waits=1)),
             ("its account had reached a usage limit, and its policy does not let it continue by itself", STILL),
             f"orchestrator resume {a_task().id}",
         ),

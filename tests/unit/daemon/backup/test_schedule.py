@@ -151,6 +151,7 @@ async def test_backups_that_people_ask_for_neither_remove_nor_replace_a_daily_on
         for clock in (now, now + timedelta(seconds=60)):
             service.schedule.clock = lambda clock=clock: clock  # type: ignore[misc]
             await service.make("ada")
+            assert service.is_making
             async with asyncio.timeout(60):
                 while (await service.report()).asked is not None:  # noqa: ASYNC110 - as a page that asks again
                     await asyncio.sleep(0.01)

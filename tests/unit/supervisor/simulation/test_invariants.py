@@ -6,7 +6,7 @@ from datetime import timedelta
 from orchestrator.core.events.commands import SendTurn
 from orchestrator.core.schedule.admission import Capacity, SchedulerSnapshot
 from orchestrator.core.schedule.live_tasks import LiveTasks
-from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason
+from orchestrator.core.task.agent import Agent, AgentStatus, PauseReason, ProcessState, Run
 from orchestrator.core.task.budget import Caps, Spending, TaskSpending
 from orchestrator.core.task.children import Child, ChildPlan, ChildStatus
 from orchestrator.core.task.task import NextAction, Task, TaskStatus
@@ -148,3 +148,12 @@ def test_a_parent_that_waits_for_an_ended_child_is_a_violation() -> None:
     assert list(invariants.task_can_progress(parent, snapshot(parent), NOTHING))
     planned, _ = family(ChildStatus.PLANNED)
     assert not list(invariants.task_can_progress(planned, snapshot(planned), NOTHING))
+
+
+def test_processes_that_work_outside_run_windows_or_stay_frozen_after_that_are_violations() -> None:
+    for task, frozen, thawed in ((paused(PauseReason.WINDOW), 0, 1), (WORKING, 1, 0)):
+        running = replace(task, run=Run(folder="agents/1", process=ProcessState.RUNNING))
+        for are_frozen, violations in ((True, frozen), (False, thawed)):
+            found = invariants.processes_stand_still_as_the_task_does(running, are_frozen=are_frozen)
+            assert len(list(found)) == violations
+    assert not list(invariants.processes_stand_still_as_the_task_does(WORKING, are_frozen=True))

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request, Response
 from pydantic import Field
 
+from orchestrator.daemon.backup.service import BackupBusy
 from orchestrator.daemon.service import Service
 from orchestrator.server.access.marks import ADMIN
 from orchestrator.server.routes.dependencies import By, TheService
@@ -37,8 +38,12 @@ async def now(request: Request, service: TheService) -> Response:
 
 @router.post("/make", openapi_extra=ADMIN)
 async def make(request: Request, service: TheService, by: By, form: Annotated[Sent, Form()]) -> Response:
-    """Have a backup made now."""
-    await service.backups.make(by)
+    """Have a backup made now; the same form sent twice has one made."""
+    try:
+        await service.backups.make(by)
+    except BackupBusy:
+        if not service.backups.is_making:
+            raise
     return done(request, form.next)
 
 

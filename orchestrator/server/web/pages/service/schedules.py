@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from secrets import token_hex
@@ -13,6 +14,8 @@ from fastapi.responses import RedirectResponse
 from pydantic import Field
 
 from orchestrator.daemon.schedules.ahead import Ahead
+from orchestrator.daemon.schedules.changes import with_changes
+from orchestrator.daemon.schedules.errors import NoSuchSchedule
 from orchestrator.daemon.service import Service
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.idempotency import IdempotencyKeys, key_of
@@ -97,9 +100,10 @@ async def add(
     """Add a schedule and go to its page; the same form sent twice adds one."""
 
     async def take() -> str:
-        return (await service.schedules.add(form.wanted(), str(caller))).id
+        return (await service.schedules.add(wanted, str(caller))).id
 
     try:
+        wanted = await asyncio.to_thread(form.wanted)
         made = await _once(request, caller, form.key, form.model_dump_json().encode(), take)
     except Unfit as error:
         return await _form(request, service, Shown(form=form, errors=error.errors, status=422))
@@ -134,17 +138,16 @@ async def edit(request: Request, service: TheService, name: str) -> Response:
 async def change(
     request: Request, service: TheService, by: By, name: str, form: Annotated[ScheduleForm, Form()]
 ) -> Response:
-    """Change what somebody changed of a schedule and go back to its page."""
+    """Change what somebody changed of a schedule and go back to its page; the same form sent twice changes it once."""
     before = await service.schedules.find(name)
     now = await asyncio.to_thread(form_of, before, service.redact)
-    if form.seen not in {"", now.seen}:
-        again = form.model_copy(update={"seen": now.seen})
-        return await _form(
-            request, service, Shown(form=again, errors={"form": CHANGED_MEANWHILE}, status=409, changes=name)
-        )
     try:
         changes = await asyncio.to_thread(form.changes, before, service.redact)
-        if changes:
+        if with_changes(before, changes) != before:
+            if form.seen not in {"", now.seen}:
+                again = form.model_copy(update={"seen": now.seen})
+                shown = Shown(form=again, errors={"form": CHANGED_MEANWHILE}, status=409, changes=name)
+                return await _form(request, service, shown)
             await service.schedules.change(name, changes, by)
     except Unfit as error:
         return await _form(request, service, Shown(form=form, errors=error.errors, status=422, changes=name))
@@ -182,8 +185,9 @@ async def resume(request: Request, service: TheService, by: By, name: str, form:
 
 @router.post("/{name}/remove")
 async def remove(request: Request, service: TheService, by: By, name: str, form: Annotated[Sent, Form()]) -> Response:
-    """Remove a schedule; its tasks stay."""
-    await service.schedules.remove(name, by)
+    """Remove a schedule; its tasks stay. One that was removed before is removed as well."""
+    with suppress(NoSuchSchedule):
+        await service.schedules.remove(name, by)
     return done(request, form.next)
 
 

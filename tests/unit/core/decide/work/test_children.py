@@ -10,6 +10,7 @@ from orchestrator.core.decide.obligations import obligations
 from orchestrator.core.decide.work.following import task_of
 from orchestrator.core.events.child_events import ChildrenSubmitted
 from orchestrator.core.events.commands import JoinParent
+from orchestrator.core.events.events import ResumeRequested
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Caps, Spending
 from orchestrator.core.task.children import ChildPlan
@@ -230,3 +231,18 @@ def test_a_child_says_whether_its_work_comes_home_as_one_commit(squash: bool) ->
     )
     (owed,) = obligations(pipeline, replace(begun, next_action=NextAction.DELIVERY))
     assert owed == JoinParent(parent="T", base=begun.source.base_commit, commit=begun.source.commit, squash=squash)
+
+
+def let_run(task: Task, at: datetime) -> ResumeRequested:
+    """A person lets the task run although its run windows are closed."""
+    return ResumeRequested(at=at, by="ada", at_once=True)
+
+
+def test_a_person_lets_a_family_run_outside_its_hours_also_the_children_to_come() -> None:
+    play = divided() >> all_submitted << "await T.A T.B T.C"
+    waiting, task = play.task, (play >> let_run).task
+    assert (task.agent, task.next_action) == (waiting.agent, waiting.next_action), "it waits for its children"
+    assert task.schedule.let_run_at == task.updated_at
+    for parent in (task, waiting):
+        made = task_of(parent, parts().stage("PARTS"), parent.children[0], parent.updated_at)
+        assert made.schedule.let_run_at == parent.schedule.let_run_at
