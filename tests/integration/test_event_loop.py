@@ -104,7 +104,7 @@ async def test_what_limits_work_is_told_without_a_look_at_each_of_a_thousand_tas
         assert [one["task"] for one in held] == [f"T-{number:04}" for number in range(QUEUED)]
 
 
-async def test_boards_and_lists_of_a_thousand_tasks_are_not_made_in_the_event_loop(tmp_path: Path) -> None:
+async def test_boards_lists_and_reports_of_a_thousand_tasks_are_not_made_in_the_event_loop(tmp_path: Path) -> None:
     desk = daemon_with_a_queue(tmp_path / "data")
     async with serving(desk):
         await desk.inbox.settled()
@@ -112,8 +112,10 @@ async def test_boards_and_lists_of_a_thousand_tasks_are_not_made_in_the_event_lo
             board = await desk.service.board.board(TaskQuery())
             by_stage = await desk.service.board.board(TaskQuery(), Grouping.STAGE)
             found = await desk.service.tasks.list(TaskQuery(text="flag", limit=20))
+            statistics = await desk.service.oversight.statistics.statistics(7)
     assert board.count == by_stage.count == QUEUED
     assert len(found.tasks) == 20
+    assert len(statistics.days) == 7
     assert work.most < QUEUED, "not one call for each task"
 
 
