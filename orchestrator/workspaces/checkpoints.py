@@ -176,18 +176,22 @@ class Checkpoints:
         self._workspace.bring_to(task.id, newest.work.whole)
         return f"checkpoint {newest.number}"
 
-    async def save_ended(self, task: Task) -> None:
+    async def save_ended(self, task: Task) -> SavedWork | None:
         """Take a checkpoint of an ended task, which must be open in the store; it is kept for good.
+
+        Return its work; None if there is no worktree.
 
         Raises NothingSaved if the worktree is there and cannot be read, or has work that no checkpoint takes in.
         """
         if not self._workspace.worktree(task.id).is_dir():
-            return
+            return None
         await asyncio.to_thread(self._require_savable, task.id)
         saved = await self._saved(task, Reason.USER, pinned=True)
         now = await self._inbox.request(task.id, saved, ended=task)
-        if self.found(now, saved.number).work is None:
+        work = self.found(now, saved.number).work
+        if work is None:
             raise NothingSaved(f"the worktree of {task.id} cannot be read, so its files could not be saved")
+        return work
 
     def _require_savable(self, task_id: str) -> None:
         """Raise NothingSaved if the worktree has work that no checkpoint takes in. Blocks."""

@@ -305,6 +305,19 @@ class Workspace:
             raise WorkspaceError(f"{escape_text(branch)!r} is not a valid branch name; give another one")
         return self.deliver(task_id, repo, branch, commit)
 
+    def is_saved(self, task_id: str, saved: str) -> bool:
+        """Return whether the worktree has nothing besides what the commit of a checkpoint has.
+
+        Raises WorkspaceError, GitError and OSError.
+        """
+        clone = self.clone_of(task_id)
+        with self._looking_at(task_id):
+            head, _ = clone.take_in(self.worktree(task_id), task_id)
+            files = self._files(task_id)
+            if files.tree(head) != clone.ref(f"{saved}^{{tree}}") or files.leftover(head).unsaved:
+                return False
+        return clone.git.ask("merge-base", "--is-ancestor", head, saved) is not None
+
     def remove(self, task_id: str) -> None:
         """Move the task's worktree and checkouts into the trash; its commits stay in the clone."""
         with self.giving_up(task_id) as paths:

@@ -26,13 +26,14 @@ from orchestrator.core.events.events import (
 from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.budget import Spending
+from orchestrator.core.task.checkpoint import SavedWork
 from orchestrator.core.task.task import Priority, Task, TaskStatus
 from orchestrator.daemon.housekeeping.protection import Protection
 from orchestrator.daemon.housekeeping.turns import RemovalTurns
 from orchestrator.daemon.services.recovery import RecoveryService
 from orchestrator.daemon.services.submissions import SubmissionService
 from orchestrator.daemon.services.task_index import ListedTask, TaskIndex, task_age
-from orchestrator.errors import InvalidTransition, NoSuchTask, WorkWouldBeLost
+from orchestrator.errors import InvalidTransition, NoSuchTask, OrchestratorError, WorkWouldBeLost
 from orchestrator.storage.provided_secrets import ProvidedSecrets
 from orchestrator.supervisor.inbox import Inbox
 from orchestrator.supervisor.protocols import Store
@@ -206,7 +207,7 @@ class TaskService:
         """Archive an ended task and its children: lists leave it out, its worktree is removed, the rest is kept.
 
         What is in the worktree becomes a pinned checkpoint first. Raises NothingSaved if that is impossible; then this
-        task stays as it is.
+        task stays as it is. A worktree that somebody changes meanwhile stays.
         """
         return await self.archive_task(await self.index.find_id(name), by)
 
@@ -219,10 +220,10 @@ class TaskService:
         for child in task.children:
             with suppress(InvalidTransition, NoSuchTask):
                 await self.archive_task(child.task, by)
-        await self.checkpoints.save_ended(await self._opened(task.id))
+        saved = await self.checkpoints.save_ended(await self._opened(task.id))
         event = ArchiveRequested(at=self.clock(), by=by)
         archived = await self.inbox.request(task.id, event, ended=await self._opened(task.id))
-        await asyncio.to_thread(self._remove_worktree, archived)
+        await asyncio.to_thread(self._remove_saved, archived, saved)
         return archived
 
     async def delete(self, name: str, by: str, *, force: bool = False) -> None:
@@ -300,6 +301,19 @@ class TaskService:
             if child.task in self.supervisor.tasks:
                 with suppress(InvalidTransition, NoSuchTask):
                     await self._request_of_children(await self.inbox.request(child.task, event), event)
+
+    def _remove_saved(self, task: Task, saved: SavedWork | None) -> None:
+        """Do the same as `_remove_worktree`, where the worktree stays if it has more than was saved. Blocks."""
+        reason = "it was changed while the task was archived"
+        try:
+            is_saved = saved is None or self.workspace.is_saved(task.id, saved.whole)
+        except (OrchestratorError, OSError) as error:
+            is_saved, reason = False, str(error)
+        if is_saved:
+            self._remove_worktree(task)
+        else:
+            log.warning("worktree_stays", task=task.id, reason=reason)
+            self.secrets.forget(task.id)
 
     def _remove_worktree(self, task: Task) -> None:
         """Remove the worktree of an ended task and the secrets that people provided for it. Blocks."""

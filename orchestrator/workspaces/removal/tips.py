@@ -18,8 +18,8 @@ from orchestrator.workspaces.git import SERVER_OF_ALL, Git
 
 MOST_KEPT = 1000
 """How many dropped commits of one look at a worktree are kept, each with all that leads to it."""
-MOST_LOGGED = 256 * 1024 * 1024
-"""Bytes of git's logs of one repository that are read."""
+MOST_LOGGED = 32 * 1024 * 1024
+"""Bytes of git's logs of one repository that are read: some 200,000 lines."""
 
 _OTHERS = ("--not", "--remotes", "--tags", "--glob=refs/orchestrator/*/delivered")
 _LENT = ("refs/remotes/", "refs/tags/")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from orchestrator.core.task.task import TaskStatus
+from orchestrator.core.events.events import ArchiveRequested, Event
+from orchestrator.core.task.task import Task, TaskStatus
 from orchestrator.daemon.housekeeping.service import PruneQuery
 from tests.fakes.ended_tasks import EndedTasks
 from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon, serving
@@ -177,6 +178,40 @@ async def test_what_was_dropped_on_the_way_to_a_delivered_change_does_not_keep_i
         assert (later.status_code, "amended or reset" in later.text) == (409, True)
 
 
+async def test_an_archived_worktree_goes_only_as_it_was_saved(seeded: Seeded) -> None:
+    worktree, _ = seeded.task("T-1")
+    (worktree / "note.txt").write_text("not committed")
+    workspace = seeded.ended.workspace
+    saved = workspace.checkpoint("T-1", 1, "saved").whole
+    assert workspace.is_saved("T-1", saved)
+    (worktree / "late.txt").write_text("written while it was archived")
+    assert not workspace.is_saved("T-1", saved)
+    (worktree / "late.txt").unlink()
+    (worktree / "build").mkdir()
+    (worktree / "build/late.csv").write_text("ignored, and written then")
+    assert not workspace.is_saved("T-1", saved)
+    (worktree / "build/late.csv").unlink()
+    assert workspace.is_saved("T-1", saved)
+    commit(worktree, {}, "Committed then")
+    assert not workspace.is_saved("T-1", saved)
+
+
+async def test_what_is_written_while_a_task_is_archived_stays(seeded: Seeded) -> None:
+    worktree, _ = seeded.task("T-1")
+    daemon = seeded.start()
+
+    def write_late(_: Task, event: Event) -> None:
+        if isinstance(event, ArchiveRequested):
+            (worktree / "late.txt").write_text("written after the checkpoint")
+
+    daemon.supervisor.listen(write_late)
+    async with serving(daemon) as http:
+        assert (await http.post("/api/tasks/T-1/archive")).json()["status"] == "archived"
+        assert (worktree / "late.txt").read_text() == "written after the checkpoint"
+        refused = await http.delete("/api/tasks/T-1")
+        assert (refused.status_code, "late.txt" in refused.text) == (409, True)
+
+
 async def test_retention_keeps_in_the_clone_what_a_worktree_had_dropped(seeded: Seeded) -> None:
     worktree, _ = seeded.task("T-1", delivered=True, days=20)
     dropped = commit(worktree, {"later.txt": "later"}, "Later")
@@ -187,6 +222,21 @@ async def test_retention_keeps_in_the_clone_what_a_worktree_had_dropped(seeded: 
         await daemon.service.disk.prune(PruneQuery(), "retention")
         assert not worktree.exists()
         assert seeded.is_kept("T-1", dropped)
+
+
+async def test_a_clone_stays_while_only_it_has_what_was_dropped_after_a_delivery(seeded: Seeded) -> None:
+    worktree, _ = seeded.task("T-1", delivered=True, days=200)
+    commit(worktree, {"later.txt": "later"}, "Later")
+    seeded.look("T-1")
+    git(worktree, "reset", "-q", "--hard", "HEAD~1")
+    seeded.look("T-1")
+    seeded.ended.age_clones(190)
+    daemon = seeded.start()
+    async with serving(daemon) as http:
+        daemon.workspace.remove("T-1")
+        kept = (await http.post("/api/disk/prune", json={"kinds": ["clones"]})).json()
+        assert kept["removed"] == []
+        assert kept["kept"][0]["reason"] == f"1 commits that {seeded.ended.repo} does not have"
 
 
 async def test_very_many_branches_are_looked_at_in_time_that_grows_with_their_number(seeded: Seeded) -> None:
