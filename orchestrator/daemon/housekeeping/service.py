@@ -191,32 +191,36 @@ class DiskService:
         measured = self._measured
         if measured is None or self._is_old(measured[1]):
             measured = await self._inventory()
-        return await self._reported(*measured)
+        made = await self.background.run(plan, measured[1].items, self._policy(), self.clock())
+        return await self._reported(*measured, made)
 
     async def known_report(self) -> DiskReport | None:
-        """Return what was measured last, and begin to measure if that is old; None while nothing is known. Raises
-        OSError.
+        """Return what was measured last, and begin to measure if that is old; None while nothing is known.
+
+        It waits for nothing that housekeeping's thread does. Raises OSError.
         """
         if self._measured is None or self._is_old(self._measured[1]):
             if self._measurement is None or self._measurement.done():
                 self._measurement = asyncio.get_running_loop().create_task(self._measure())
             if self._measured is None:
                 await asyncio.wait([self._measurement], timeout=PATIENCE)
-        return None if self._measured is None else await self._reported(*self._measured)
+        if (measured := self._measured) is None:
+            return None
+        made = await asyncio.to_thread(plan, measured[1].items, self._policy(), self.clock())
+        return await self._reported(*measured, made)
 
     async def space(self) -> DiskSpace:
         """Return how much of the disk is free. Raises OSError."""
         disk = await asyncio.to_thread(disk_usage, self.store.data_dir)
         return DiskSpace(free=disk.free, total=disk.total, floor=int(self.settings().free_space_floor))
 
-    async def _reported(self, facts: list[TaskFacts], inventory: Inventory) -> DiskReport:
-        """Return what was measured with what the policy says of it; that waits for nothing that is being measured."""
-        settings, policy, now, space = self.settings(), self._policy(), self.clock(), await self.space()
+    async def _reported(self, facts: list[TaskFacts], inventory: Inventory, made: Plan) -> DiskReport:
+        settings, space = self.settings(), await self.space()
         return DiskReport(
             inventory=inventory,
             titles={task.id: task.title for task in facts},
-            policy=policy,
-            plan=await asyncio.to_thread(plan, inventory.items, policy, now),
+            policy=self._policy(),
+            plan=made,
             automatic=settings.retention.automatic,
             free=space.free,
             total=space.total,

@@ -1,13 +1,11 @@
 """Disk space: what takes it, and removing what may go."""
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from orchestrator.daemon.housekeeping.service import DiskReport, Pruned, PruneQuery
 from orchestrator.daemon.housekeeping.usage import DiskUsage, KindUsage, TaskUsage, usage
-from orchestrator.daemon.service import Service
 from orchestrator.daemon.services import errors
 from orchestrator.server.access.marks import ADMIN
 from orchestrator.server.idempotency import KeyedRoute
@@ -33,7 +31,9 @@ router = APIRouter(prefix="/api", tags=["daemon"], route_class=KeyedRoute)
 @router.get("/disk")
 async def disk(service: TheService, limit: Annotated[int, Query(ge=0, le=1000)] = 20) -> DiskView:
     """Show what takes space, by kind and by task, the largest tasks first, and what would be removed when."""
-    return await disk_view(service, await service.disk.report(), limit)
+    report = await service.disk.report()
+    found = await service.disk.background.run(usage, report, limit, service.disk.clock())
+    return disk_view(report, found, service.redact)
 
 
 @router.post("/disk/prune", openapi_extra=ADMIN, responses=refuses(errors.NoSuchTask, errors.AmbiguousName))
@@ -49,13 +49,8 @@ async def prune(body: PruneBody, service: TheService, by: By) -> PruneView:
     return _pruned(found, service.redact, dry_run=body.dry_run)
 
 
-async def disk_view(service: Service, report: DiskReport, limit: int) -> DiskView:
-    """Return a report added up, with the largest tasks."""
-    found = await asyncio.to_thread(usage, report, limit, service.disk.clock())
-    return _disk(report, found, service.redact)
-
-
-def _disk(report: DiskReport, found: DiskUsage, redact: Redact) -> DiskView:
+def disk_view(report: DiskReport, found: DiskUsage, redact: Redact) -> DiskView:
+    """Return a report with what it adds up to."""
     return compose_view(
         DiskView,
         redact,

@@ -1,9 +1,11 @@
 """Disk space: what takes it, what the policy would remove and when, what was removed last, and removing it now."""
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form, Request, Response
 
+from orchestrator.daemon.housekeeping.usage import usage
 from orchestrator.daemon.service import Service
 from orchestrator.server.access.marks import ADMIN
 from orchestrator.server.routes.dependencies import By, TheService
@@ -56,7 +58,9 @@ async def prune(request: Request, service: TheService, by: By, form: Annotated[P
 
 
 async def _found(service: Service) -> dict[str, Any]:
-    report = await service.disk.known_report()
-    found = None if report is None else await disk_view(service, report, LARGEST)
+    report, found = await service.disk.known_report(), None
+    if report is not None:
+        added_up = await asyncio.to_thread(usage, report, LARGEST, service.disk.clock())
+        found = disk_view(report, added_up, service.redact)
     removed = [to_view(RemovedView, one, service.redact) for one in await service.disk.newest_removals(LAST)]
     return {"disk": found, "space": await service.disk.space(), "removed": removed}
