@@ -31,7 +31,8 @@ def family_harness(folder: Path, after: Mapping[str, tuple[str, ...]] | None = N
     steps = "".join(f"## Step {number}: {word}\n" for number, word in enumerate(STEPS_OF_CHILD, 1))
     think: Mapping[str, object] = {"think_ms": 80, "no_work": True}
     division = {"file": "$ORCHESTRATOR_OUTBOX/children.json", "text": json.dumps({"children": children})}
-    build = {"run": "grep -sqx {step} {ticket}.txt || echo {step} >> {ticket}.txt", "commit": "{step} it", **think}
+    append = "grep -sqx $STEP $ORCHESTRATOR_TASK.txt || echo $STEP >> $ORCHESTRATOR_TASK.txt"
+    build = {"run": append, "commit": "{step} it", **think}
     scenario = {
         "DIVISION": [{"write": division, **think}] * ANEW,
         "PART_PLAN": [{"write": {"file": "$ORCHESTRATOR_OUTBOX/plan.md", "text": steps}, **think}] * ANEW,

@@ -27,7 +27,8 @@ objects; null leaves a turn as it is. The stage's own work is done at "work", el
     ask                     {tool, input, file}   ask in the CLI's own protocol and wait; the answer is written as JSON
                                             to the file if one is named
     think_ms                number          wait this long
-    run                     command         sh -c in its own session, replaced as in "leave"; the turn waits for its end
+    run                     command         sh -c in its own session, with the step's title in $STEP; the turn waits for
+                                            its end
     tool_times_out          {command, seconds}   the same, but it is ended after this many seconds
     tick                    {file, seconds} run a command that adds a line to the file every 100 ms
     grandchild              command         the same, but detached: it outlives its tool and its turn
@@ -347,7 +348,12 @@ class Agent:
         end = None if seconds is None else time.monotonic() + seconds
         with os.fdopen(os.memfd_create("output"), "rb") as output:
             process = subprocess.Popen(
-                ["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                ["sh", "-c", command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                env={**os.environ, "STEP": self._turn.step},
             )
             try:
                 ended = self._await(process, end)
@@ -525,7 +531,7 @@ ACTIONS: Final[dict[str, tuple[type | tuple[type, ...], Callable[[Agent, Any], o
     "malformed": (bool, lambda agent, _: agent.say("[USER_QUESTION]\nquestion:\n[/USER_QUESTION]")),
     "ask": (dict, _ask),
     "think_ms": ((int, float), lambda agent, wait: agent.host.sleep(wait / 1000)),
-    "run": (str, lambda agent, command: agent.bash(agent.filled(command))),
+    "run": (str, lambda agent, command: agent.bash(command)),
     "tool_times_out": (dict, lambda agent, given: agent.bash(str(given["command"]), number(given["seconds"]))),
     "tick": (dict, _tick),
     "grandchild": (str, _grandchild),

@@ -68,7 +68,7 @@ def families() -> DaemonConfig:
     usual = config()
     return replace(
         usual,
-        capacity=Capacity(places=8, windows=WINDOWS),
+        capacity=Capacity(places=8, windows=WINDOWS, turn_usd=0.5),
         pipelines={**usual.pipelines, "parts": _pipeline("parts"), "part": _pipeline("part")},
     )
 

@@ -24,6 +24,8 @@ PATIENCE = timedelta(minutes=7)
 PRECISION = timedelta(minutes=1)
 """How precisely times are named."""
 MOST_EXAMPLES = 20
+LATER = "later "
+"""What the kind of a window begins with that is closed only when what was named before is over."""
 AT_ONCE = "at once"
 """The kind of a claim that a task goes on in a moment."""
 
@@ -96,7 +98,7 @@ class Reasons:
                 continue
             self.asked += 1
             claims = claims_of(task, supervisor.why(task), self.clock.now)
-            named = {one.kind for one in claims}
+            named = {one.kind.removeprefix(LATER) for one in claims}
             if any(map(self._is_new, claims)):
                 last = max(claims, key=_until)
                 for obstacle in set(_foreseeable(task, supervisor.snapshot(), last)) - named:
@@ -181,7 +183,7 @@ def _foreseeable(task: Task, snapshot: SchedulerSnapshot, claim: Claim) -> Itera
     if claim.until is None or claim.kind == "request" or " by itself" not in claim.text:
         return
     then = replace(snapshot, now=claim.until + PRECISION)
-    if then.closed(task) is not None:
+    if then.closed(task) is not None and replace(snapshot, now=claim.until).closed(task) is not None:
         yield "window"
     if task.status is TaskStatus.PENDING and task.schedule.start_at and task.schedule.start_at > then.now:
         yield "start"
@@ -197,7 +199,11 @@ def claims_of(task: Task, why: Why, now: datetime) -> list[Claim]:
     """Return what is claimed of a task, as a person reads it."""
     text = "; ".join((*why.facts, why.next))
     found = [claimed for fact in why.facts if (claimed := _claimed(fact, now))] or _claimed_next(task, why, now)
-    return [Claim(task=task.id, at=now, kind=kind, until=until, names=names, text=text) for kind, until, names in found]
+    later = {number for number, one in enumerate(found) if number and one[0] == "window"}
+    return [
+        Claim(task=task.id, at=now, kind=LATER * (number in later) + kind, until=until, names=names, text=text)
+        for number, (kind, until, names) in enumerate(found)
+    ]
 
 
 def _claimed(fact: str, now: datetime) -> tuple[str, datetime | None, tuple[str, ...]] | None:
@@ -248,6 +254,8 @@ def _is_over(claim: Claim, task: Task, event: events.Event, snapshot: SchedulerS
     match claim.kind:
         case "window":
             return snapshot.closed(task) is None and task.schedule.let_run_at is not None
+        case "later window":
+            return snapshot.closed(task) is None  # what came before it was over early, when the window was open
         case "dependency":
             return claim.names[0] in snapshot.ended
         case "slots":

@@ -103,7 +103,8 @@ def decide(
     transitions.require_legal(task, after)
     if after.failures is not task.failures:
         after = outcomes.name_related(pipeline, task, after)
-    after = replace(_hold_turn(allowance, task, after, event.at), seq=task.seq + 1, updated_at=event.at)
+    after = _with_thaw_in_doubt(task, _hold_turn(allowance, task, after, event.at))
+    after = replace(after, seq=task.seq + 1, updated_at=event.at)
     owed = obligations(pipeline, after)
     before = () if isinstance(event, events.DaemonStarted) else obligations(pipeline, task)
     return after, tuple(command for command in owed if command not in before)
@@ -126,6 +127,19 @@ def _hold_turn(allowance: Allowance, before: Task, after: Task, at: datetime) ->
         return after
     reason = allowance.forbids_turn(after.spending.on(f"{at:%Y-%m-%d}"), after.spending.whole)
     return pausing.hold_for_account(after, reason) if reason else after
+
+
+def _with_thaw_in_doubt(before: Task, after: Task) -> Task:
+    """Return the task with its run as one that works, if it is paused while it was being thawed: its freeze is owed.
+
+    The thaw may have been done and not be recorded yet, and after a crash it never is.
+    """
+    run, old = after.run, before.run
+    if run is None or old is None or before.is_paused or not after.is_paused or run.folder != old.folder:
+        return after
+    if old.process is not ProcessState.FROZEN or run.process is not ProcessState.FROZEN:
+        return after
+    return replace(after, run=replace(run, process=ProcessState.RUNNING, park_at=None))
 
 
 def _apply(pipeline: Pipeline, task: Task, event: events.Event) -> Task:  # noqa: C901, PLR0912 - one line per event

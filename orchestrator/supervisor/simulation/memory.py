@@ -34,7 +34,7 @@ from orchestrator.storage.records import (
 from orchestrator.storage.state_document import from_document, to_document
 
 KEPT_DECISIONS = 10_000
-"""Decisions that can be read again, besides all of live tasks; older ones are gaps."""
+"""Newest decisions that can be read again, with the earlier ones of their tasks and those of live ones."""
 AT_ONCE = 100
 """Decisions that one read gives at most."""
 
@@ -90,7 +90,7 @@ class MemoryDisk:
     tasks: dict[str, Task] = field(default_factory=dict)
     read: dict[str, tuple[Task, Task]] = field(default_factory=dict)
     decisions: deque[_Decision] = field(default_factory=deque)
-    decisions_of: dict[str, deque[_Decision]] = field(default_factory=dict)
+    decisions_of: dict[str, list[_Decision]] = field(default_factory=dict)
     checkpoints: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     account: AccountState = field(default_factory=AccountState)
     conflicts: list[str] = field(default_factory=list)
@@ -117,19 +117,15 @@ class MemoryEventLog:
         at = max(earlier, stamp(event.at))
         decision = _Decision(number=self.last + 1, at=at, before=before, after=after, event=event)
         self._disk.decisions.append(decision)
-        self._disk.decisions_of.setdefault(after.id, deque()).append(decision)
+        self._disk.decisions_of.setdefault(after.id, []).append(decision)
         if len(self._disk.decisions) > KEPT_DECISIONS:
             self._forget(self._disk.decisions.popleft())
 
     def _forget(self, decision: _Decision) -> None:
-        """Drop a decision, and those before it, unless the task is live."""
+        """Drop all decisions of a task that has ended, once its last one is old."""
         task_id = decision.after.id
-        task, own = self._disk.tasks.get(task_id), self._disk.decisions_of.get(task_id)
-        if own is None or (task is not None and not task.is_over):
-            return
-        while own and own[0].number <= decision.number:
-            own.popleft()
-        if not own:
+        task, own = self._disk.tasks.get(task_id), self._disk.decisions_of.get(task_id, ())
+        if (task is None or task.is_over) and own and own[-1] is decision:
             del self._disk.decisions_of[task_id]
 
     def after(self, number: int) -> Cursor:

@@ -288,3 +288,12 @@ def test_a_task_that_was_paused_before_it_started_queues_again() -> None:
     play = Playbook(pending()) >> pause()
     assert not play.task.wants_slot
     assert (play >> resume()).task.wants_slot
+
+
+def test_an_agent_that_is_paused_before_its_thaw_is_recorded_is_frozen_again_also_after_a_crash() -> None:
+    play = Playbook(still()) >> resume() >> admitted << "thaw agents/1" >> pause() << "freeze agents/1"
+    task = play.task
+    assert Playbook(task) >> thawed >> frozen << "wake in 1800 s"
+    overtaken = Playbook(task) >> frozen << "wake in 1800 s" >> thawed << "freeze agents/1"
+    assert overtaken
+    assert Playbook(task) >> daemon_started << "follow agents/1" << "freeze agents/1"
