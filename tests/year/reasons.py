@@ -47,6 +47,7 @@ _WORDS = {
     "the machine was short": "pressure",
     "children have not ended": "children",
     "a person paused it": "user",
+    "is reserved for their running turns": "reserved",
 }
 _ASKS = (
     "orchestrator answer",
@@ -272,6 +273,8 @@ def _is_over(claim: Claim, task: Task, event: events.Event, snapshot: SchedulerS
         case "budget" | "day":
             eased = isinstance(event, events.CapsChanged | events.ResumeRequested)
             return eased or is_within_budgets(task, snapshot)
+        case "reserved":
+            return is_within_budgets(task, snapshot)
         case "children":
             return not any(child.status.is_open for child in task.children)
         case _:

@@ -25,6 +25,7 @@ from orchestrator.core.task.task import NextAction, Task, TaskStatus
 from orchestrator.core.task.user_requests import Subject, UserRequest, how_to_answer
 
 _CONTINUES = "it continues by itself"
+_TURN_ENDS = "when another of these turns has ended"
 _FORGET = "; if the account may be used again before, orchestrator limits --forget"
 _AFTER_REPAIR = "fix that; it then continues by itself, or at once after orchestrator resume --all"
 
@@ -199,7 +200,7 @@ def _when_admitted(task: Task, snapshot: SchedulerSnapshot, by_itself: str) -> s
     if snapshot.closed(task):
         return _when_open(task, _itself(by_itself))
     if shared_limit(task, snapshot) is not None:
-        return _how_to_raise(task, snapshot) or by_itself
+        return _how_to_raise(task, snapshot) or f"{_itself(by_itself)} {_TURN_ENDS}"
     limit = active_limit_before(task, snapshot)
     if limit is None:
         return _when_day_is_over(_itself(by_itself).removesuffix(" by itself"), snapshot)
@@ -234,7 +235,7 @@ def _over_budget(task: Task, snapshot: SchedulerSnapshot, processes: str) -> Why
     reason = cap_reached(task)
     shared = shared_used_up(task, snapshot)
     if reason is None and shared is not None:
-        following = _how_to_raise(task, snapshot) or "it continues by itself when another of these turns has ended"
+        following = _how_to_raise(task, snapshot) or f"{_CONTINUES} {_TURN_ENDS}"
         return Why(facts=(shared, processes), next=following)
     if reason is None:
         over = day_used_up(snapshot)

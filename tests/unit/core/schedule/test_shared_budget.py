@@ -114,7 +114,7 @@ def test_running_turns_reserve_what_they_may_use() -> None:
     assert tasks_to_admit(snapshot(*family, turn_usd=0.5)) == []
     why = explain(family[2], snapshot(*family, turn_usd=1.0))
     assert why.facts[0] == "what is left of the budget of P and its children is reserved for their running turns"
-    assert why.next == "it continues by itself when a slot is free"
+    assert why.next == "it continues by itself when another of these turns has ended"
     assert tasks_to_admit(snapshot(*family, turn_usd=0.2)) == ["P.B"]
     counted = [used(parent(Caps(turns=5)), turns=3), child("P.A"), waiting("P.B"), waiting("P.C")]
     assert tasks_to_admit(snapshot(*counted)) == ["P.B"]
