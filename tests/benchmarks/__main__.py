@@ -26,6 +26,7 @@ NAMES = (
     "crowd",
     "family",
     "pages",
+    "backlog",
 )
 LONG = ("retention",)
 _GOAL = re.compile(r"([≤≥])\s*([\d.]+)")

@@ -10,7 +10,9 @@ from orchestrator.core.schedule.pressure import Shortage, ShortOf
 from orchestrator.core.schedule.recurring import RunResult
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import NextAction, Task
+from orchestrator.daemon.inspection.board import Grouping
 from orchestrator.daemon.schedules.records import ScheduledRun, ScheduledWork, ScheduleStore, TaskSchedule
+from orchestrator.daemon.services.tasks import TaskQuery
 from orchestrator.daemon.task_factory import Submission
 from tests.fakes.in_process_daemon import InProcessDaemon, create_daemon, serving
 from tests.fakes.repositories import repository
@@ -100,6 +102,21 @@ async def test_what_limits_work_is_told_without_a_look_at_each_of_a_thousand_tas
         desk.supervisor.control.update_pressure(Shortage(kind=ShortOf.LOAD, reason="the processors are busy"))
         held = (await client.get("/api/limits")).raise_for_status().json()["held"]
         assert [one["task"] for one in held] == [f"T-{number:04}" for number in range(QUEUED)]
+
+
+async def test_boards_lists_and_reports_of_a_thousand_tasks_are_not_made_in_the_event_loop(tmp_path: Path) -> None:
+    desk = daemon_with_a_queue(tmp_path / "data")
+    async with serving(desk):
+        await desk.inbox.settled()
+        with counting_loop_work() as work:
+            board = await desk.service.board.board(TaskQuery())
+            by_stage = await desk.service.board.board(TaskQuery(), Grouping.STAGE)
+            found = await desk.service.tasks.list(TaskQuery(text="flag", limit=20))
+            statistics = await desk.service.oversight.statistics.statistics(7)
+    assert board.count == by_stage.count == QUEUED
+    assert len(found.tasks) == 20
+    assert len(statistics.days) == 7
+    assert work.most < QUEUED, "not one call for each task"
 
 
 async def test_a_burst_of_events_lets_others_go_on_in_between(tmp_path: Path) -> None:

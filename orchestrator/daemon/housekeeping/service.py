@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from shutil import disk_usage
 
+import structlog
+
 from orchestrator.core.retention.plan import Kept, Plan, Removal, plan, tasks_to_archive
 from orchestrator.core.retention.policy import Kind, Limits, Policy
 from orchestrator.core.task.task import Task
-from orchestrator.daemon.housekeeping.background import Background
+from orchestrator.daemon.housekeeping.background import Background, Stopped
 from orchestrator.daemon.housekeeping.inventory import Inventory, Scanner, TaskFacts
 from orchestrator.daemon.housekeeping.protection import Protection
 from orchestrator.daemon.housekeeping.pruner import BY_POLICY, Outcome, Pruner
@@ -25,8 +27,12 @@ from orchestrator.storage.removal.trash import Trash
 from orchestrator.storage.store import FolderStore
 from orchestrator.workspaces.workspace import Workspace
 
+log = structlog.get_logger()
+
 MOST_REMOVALS = 200
 """How many items one request removes; whoever asked may ask again."""
+PATIENCE = 0.5
+"""Seconds that a reader waits for the first measurement, which small folders need no longer for."""
 LASTS = timedelta(seconds=60)
 """For how long an inventory is shown, unless something was removed."""
 
@@ -117,6 +123,15 @@ def removed_of(line: JsonObject) -> Removed | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSpace:
+    """Bytes of the disk: below the floor agents are frozen."""
+
+    free: int
+    total: int
+    floor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiskReport:
     """What takes space; `plan` is what would go now by the policy, before it is looked at for work that must stay.
 
@@ -152,6 +167,7 @@ class DiskService:
     _removing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _measuring: asyncio.Lock = field(default_factory=asyncio.Lock)
     _measured: tuple[list[TaskFacts], Inventory] | None = None
+    _measurement: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
         self.trash = Trash(self.store.data_dir)
@@ -173,21 +189,46 @@ class DiskService:
     async def report(self) -> DiskReport:
         """Return what takes space, as it was measured at most LASTS seconds ago. Raises OSError."""
         measured = self._measured
-        if measured is None or self.clock() - measured[1].at > LASTS:
+        if measured is None or self._is_old(measured[1]):
             measured = await self._inventory()
-        facts, inventory = measured
-        settings, policy, now = self.settings(), self._policy(), self.clock()
-        disk = await self.background.run(disk_usage, self.store.data_dir)
+        made = await self.background.run(plan, measured[1].items, self._policy(), self.clock())
+        return await self._reported(*measured, made)
+
+    async def known_report(self) -> DiskReport | None:
+        """Return what was measured last, and begin to measure if that is old; None while nothing is known.
+
+        It waits for nothing that housekeeping's thread does. Raises OSError.
+        """
+        if self._measured is None or self._is_old(self._measured[1]):
+            if self._measurement is None or self._measurement.done():
+                self._measurement = asyncio.get_running_loop().create_task(self._measure())
+            if self._measured is None:
+                await asyncio.wait([self._measurement], timeout=PATIENCE)
+        if (measured := self._measured) is None:
+            return None
+        made = await asyncio.to_thread(plan, measured[1].items, self._policy(), self.clock())
+        return await self._reported(*measured, made)
+
+    async def space(self) -> DiskSpace:
+        """Return how much of the disk is free. Raises OSError."""
+        disk = await asyncio.to_thread(disk_usage, self.store.data_dir)
+        return DiskSpace(free=disk.free, total=disk.total, floor=int(self.settings().free_space_floor))
+
+    async def _reported(self, facts: list[TaskFacts], inventory: Inventory, made: Plan) -> DiskReport:
+        settings, space = self.settings(), await self.space()
         return DiskReport(
             inventory=inventory,
             titles={task.id: task.title for task in facts},
-            policy=policy,
-            plan=await self.background.run(plan, inventory.items, policy, now),
+            policy=self._policy(),
+            plan=made,
             automatic=settings.retention.automatic,
-            free=disk.free,
-            total=disk.total,
-            floor=int(settings.free_space_floor),
+            free=space.free,
+            total=space.total,
+            floor=space.floor,
         )
+
+    def _is_old(self, inventory: Inventory) -> bool:
+        return self.clock() - inventory.at > LASTS
 
     async def preview(self, query: PruneQuery) -> Pruned:
         """Return what `prune` would do. Raises NoSuchTask, AmbiguousName and OSError."""
@@ -231,7 +272,7 @@ class DiskService:
 
     async def newest_removals(self, count: int) -> list[Removed]:
         """Return what retention and people removed last, the newest first."""
-        lines = await self.background.run(self.trash.removals.newest, count)
+        lines = await asyncio.to_thread(self.trash.removals.newest, count)
         return [found for line in lines if (found := removed_of(line)) is not None]
 
     async def empty_trash(self) -> None:
@@ -252,6 +293,12 @@ class DiskService:
             named = await self.repositories()
             self._measured = facts, await self.background.run(self._scanner.scan, facts, named, self.clock())
             return self._measured
+
+    async def _measure(self) -> None:
+        try:
+            await self._inventory()
+        except (OSError, Stopped) as error:
+            log.warning("disk_not_measured", error=str(error))
 
     def _policy(self) -> Policy:
         return self.settings().retention.policy()

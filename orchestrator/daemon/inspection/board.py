@@ -1,7 +1,8 @@
 """The board: tasks in columns, by their status or by the stage of one pipeline, and what lists can be narrowed to."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -71,7 +72,10 @@ class BoardService:
 
         By stage, a query without a pipeline gets the one with the most live tasks.
         """
-        every, pipeline = await self.index.all_tasks(), None
+        return await asyncio.to_thread(self._board, await self.index.all_tasks(), query, by, most)
+
+    def _board(self, every: Sequence[ListedTask], query: TaskQuery, by: Grouping, most: int) -> Board:
+        pipeline = None
         if by is Grouping.STAGE:
             pipeline = query.pipeline or self._busiest(select(every, query))
             query = replace(query, pipeline=pipeline)

@@ -105,13 +105,13 @@ class Histories:
         No history changes meanwhile.
         """
         listed = await self.index.all_tasks()
-        wanted = (one for one in listed if _updated_at(one) >= at or (isinstance(one, Task) and stands_still(one)))
-        found = sorted(wanted, key=_updated_at, reverse=True)
         async with self._reading:
-            self._forget({one.id for one in listed})
-            return await aside(lambda: make(self._read_all(found)))
+            return await aside(lambda: make(self._read_all(listed, at)))
 
-    def _read_all(self, wanted: list[ListedTask]) -> Records:
+    def _read_all(self, listed: list[ListedTask], at: str) -> Records:
+        self._forget({one.id for one in listed})
+        changed = (one for one in listed if _updated_at(one) >= at or (isinstance(one, Task) and stands_still(one)))
+        wanted = sorted(changed, key=_updated_at, reverse=True)
         found: list[TaskRecord] = []
         unreadable: list[str] = []
         for one in wanted[:MOST_TASKS]:

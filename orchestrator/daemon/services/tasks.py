@@ -100,7 +100,7 @@ class TaskService:
 
     async def list(self, query: TaskQuery) -> TaskListing:
         """Return one page of tasks."""
-        found = select(await self.index.all_tasks(), query)
+        found = await asyncio.to_thread(select, await self.index.all_tasks(), query)
         page = tuple(found[: query.limit])
         return TaskListing(
             tasks=page,

@@ -33,7 +33,7 @@ async def disk(service: TheService, limit: Annotated[int, Query(ge=0, le=1000)] 
     """Show what takes space, by kind and by task, the largest tasks first, and what would be removed when."""
     report = await service.disk.report()
     found = await service.disk.background.run(usage, report, limit, service.disk.clock())
-    return _disk(report, found, service.redact)
+    return disk_view(report, found, service.redact)
 
 
 @router.post("/disk/prune", openapi_extra=ADMIN, responses=refuses(errors.NoSuchTask, errors.AmbiguousName))
@@ -49,7 +49,8 @@ async def prune(body: PruneBody, service: TheService, by: By) -> PruneView:
     return _pruned(found, service.redact, dry_run=body.dry_run)
 
 
-def _disk(report: DiskReport, found: DiskUsage, redact: Redact) -> DiskView:
+def disk_view(report: DiskReport, found: DiskUsage, redact: Redact) -> DiskView:
+    """Return a report with what it adds up to."""
     return compose_view(
         DiskView,
         redact,

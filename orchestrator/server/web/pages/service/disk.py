@@ -1,13 +1,15 @@
 """Disk space: what takes it, what the policy would remove and when, what was removed last, and removing it now."""
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form, Request, Response
 
+from orchestrator.daemon.housekeeping.usage import usage
 from orchestrator.daemon.service import Service
 from orchestrator.server.access.marks import ADMIN
 from orchestrator.server.routes.dependencies import By, TheService
-from orchestrator.server.routes.oversight.disk import disk as disk_now
+from orchestrator.server.routes.oversight.disk import disk_view
 from orchestrator.server.routes.oversight.disk import prune as prune_now
 from orchestrator.server.schemas.base import to_view
 from orchestrator.server.schemas.oversight.disk import PruneBody
@@ -56,6 +58,9 @@ async def prune(request: Request, service: TheService, by: By, form: Annotated[P
 
 
 async def _found(service: Service) -> dict[str, Any]:
-    found = await disk_now(service, LARGEST)
-    removed = await service.disk.newest_removals(LAST)
-    return {"disk": found, "removed": [to_view(RemovedView, one, service.redact) for one in removed]}
+    report, found = await service.disk.known_report(), None
+    if report is not None:
+        added_up = await asyncio.to_thread(usage, report, LARGEST, service.disk.clock())
+        found = disk_view(report, added_up, service.redact)
+    removed = [to_view(RemovedView, one, service.redact) for one in await service.disk.newest_removals(LAST)]
+    return {"disk": found, "space": await service.disk.space(), "removed": removed}
