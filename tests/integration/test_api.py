@@ -419,7 +419,7 @@ async def test_ended_tasks_are_found_after_a_restart_and_damaged_ones_are_named(
         await client.post(f"/api/tasks/{task}/cancel")
     daemon.store.close()
     (daemon.store.files.root / "broken").mkdir()
-    (daemon.store.files.root / "broken" / "journal.jsonl").write_text("torn")
+    (daemon.store.files.root / "broken" / "journal.jsonl").write_text("damaged\n")
     anew = create_daemon(daemon.settings.data_dir)
     anew.supervisor.ended[task] = TaskStatus.CANCELLED
     async with serving(anew) as client:

@@ -260,12 +260,13 @@ async def test_a_full_queue_leaves_tickets_on_the_tracker(tmp_path: Path, github
 
 async def test_tasks_of_others_leave_each_source_its_own_share(tmp_path: Path, github: GitHubServer) -> None:
     site = on_github(tmp_path, github, most_waiting=2)
-    async with polling(site) as desk:
+    async with serving(site.desk):
         for _ in range(3):
-            await desk.accept(Submission(text="Do it\n", repo=site.repo), "ada")
-        await site.polled()
+            await site.desk.accept(Submission(text="Do it\n", repo=site.repo), "ada")
+        async with running(site.desk.service.intake.run_queries()):
+            await site.polled()
         assert len(site.taken()) == 2
-        status = await desk.service.intake.status(1)
+        status = await site.desk.service.intake.status(1)
         assert (status.queries[0].tasks_waiting, status.queries[0].most_waiting) == (2, 2)
         assert status.inbox.tasks_waiting == 0
 
