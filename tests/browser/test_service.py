@@ -28,6 +28,7 @@ async def test_a_schedule_is_added_run_paused_changed_and_removed_by_clicks(visi
         reader = await visit(found)
         page = await reader.open("/schedules")
         await page.get_by_role("link", name="New schedule").click()
+        await page.wait_for_url("**/schedules/new/form")
         await page.get_by_label("When, as in crontab").press_sequentially(f"0 {hour} * * *")
         await expect(page.locator("#line-shown strong")).to_have_text(f"Every day at {hour:02}:00")
         await page.get_by_label("What is to be done").fill("Remove dead code\n\nNobody <b>calls</b> it.\n")
