@@ -78,8 +78,8 @@ class Watch:
             look = asyncio.create_task(self._compare_once_started())
             try:
                 await self._until_changed()
-            except FileNotFoundError:
-                pass
+            except FileNotFoundError as error:
+                await self._leave_out_deleted(error)
             except (OSError, RuntimeError) as error:  # watchfiles raises RuntimeError if inotify gives no instance
                 self._complain(str(error))
                 await self._poll()
@@ -108,6 +108,14 @@ class Watch:
                 paths, files = await asyncio.to_thread(_with_changed, batch, self._watched.files)
                 self._watched = _Watched(files, self._watched.missing)
             self._on_change(paths)
+
+    async def _leave_out_deleted(self, error: FileNotFoundError) -> None:
+        """Watch no deleted folder any more; if all are there, compare their files instead of trying at once again."""
+        before = self._watched
+        await self.look_at(before.files.keys() | before.missing)
+        if self._watched.files.keys() == before.files.keys():
+            self._complain(str(error))
+            await self._poll()
 
     async def _compare_once_started(self) -> None:
         """Report what changed after one watch was stopped and before the next one had started."""
