@@ -98,13 +98,16 @@ class Checkpoints:
         return task.id not in self._in_progress
 
     async def take(self, task_id: str) -> None:
-        """Take the requested checkpoint; if several were requested, the last one."""
+        """Take the requested checkpoint; if several were requested, the last one. One that fails is only logged."""
         if task_id in self._in_progress:
             return
         self._in_progress.add(task_id)
         try:
             while asked := self._requested.pop(task_id, None):
-                self._inbox.post(task_id, await self._saved(*asked))
+                try:
+                    self._inbox.post(task_id, await self._saved(*asked))
+                except (OrchestratorError, OSError) as error:  # its folder was deleted, or files are short
+                    log.warning("checkpoint_not_taken", task=task_id, reason=str(error))
         finally:
             self._in_progress.discard(task_id)
 

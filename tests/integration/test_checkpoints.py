@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import resource
 import shutil
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -129,6 +130,25 @@ async def at_work(folder: Path) -> AsyncIterator[CheckpointHarness]:
         async with running(harness.supervisor.run()):
             await harness.begin()
             yield harness
+
+
+@contextmanager
+def no_file_can_be_opened() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_checkpoint_that_cannot_be_taken_is_left_out_and_the_next_one_is_taken(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as harness:
+        with no_file_can_be_opened():
+            assert harness.checkpoints.ask(harness.task, Reason.INTERVAL)
+            await harness.checkpoints.take(TASK)
+        assert harness.kept() == []
+        assert (await harness.taken()).work is not None
 
 
 async def test_a_checkpoint_has_all_that_recovery_needs_and_no_value_of_the_environment(tmp_path: Path) -> None:
