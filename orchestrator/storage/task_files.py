@@ -165,7 +165,16 @@ class FolderTaskFiles:
         return self.path_of(task_id, run)
 
     def run_folders(self, task_id: str) -> list[Path]:
-        return [path for kind in (AGENTS, CHECKS) for path in self.path_of(task_id, kind).glob("*") if path.is_dir()]
+        found = (path for kind in (AGENTS, CHECKS) for path in _below(self.path_of(task_id, kind)))
+        return [path for path in found if path.is_dir()]
 
     def attempts(self, task_id: str) -> list[int]:
-        return sorted(int(path.name) for path in self.path_of(task_id, AGENTS).glob("*") if path.name.isdecimal())
+        return sorted(int(path.name) for path in _below(self.path_of(task_id, AGENTS)) if path.name.isdecimal())
+
+
+def _below(folder: Path) -> list[Path]:
+    """Return what a folder contains; nothing if it is gone, even if it goes just now."""
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
