@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -107,6 +107,7 @@ def simulate(root: Path, nights: Nights) -> Result:
         wrong = troubles(NOTIFY["channels"], start, days, rng, _nights_of_changes(start, days))  # type: ignore[arg-type]
         receivers = Receivers(troubles=wrong, clock=watch.time, rng=rng)
         looked = Watch(receivers)
+        watch.hourly(_show_progress(start))
         if has_channels:
             watch.hourly(looked.look)
         began = monotonic()
@@ -127,6 +128,21 @@ def simulate(root: Path, nights: Nights) -> Result:
         return loop.run_until_complete(run())
     finally:
         loop.close()
+
+
+def _show_progress(start: datetime) -> Callable[[NightWatch], None]:
+    """Return a function that says on standard error when each ten days are over, and what `why` broke meanwhile."""
+    told, shown, began = 0, 0, monotonic()
+
+    def show(watch: NightWatch) -> None:
+        nonlocal told, shown
+        days = (watch.time() - start).days
+        if days >= told + 10:
+            sys.stderr.write(f"{days} days in {monotonic() - began:.0f} s\n")
+            sys.stderr.writelines(f"  {text}\n" for text in watch.reasons.broken[shown:])
+            told, shown = days, len(watch.reasons.broken)
+
+    return show
 
 
 @contextmanager

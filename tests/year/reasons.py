@@ -70,6 +70,10 @@ class Claim:
     text: str
 
 
+_Said = tuple[str, datetime | None, tuple[str, ...]]
+"""The kind, the time and the names of a claim, which make it another one."""
+
+
 @dataclass(slots=True)
 class Reasons:
     """What was said and what came of it; `broken` describes each claim that was not true."""
@@ -78,7 +82,7 @@ class Reasons:
     asked: int = 0
     kept: Counter[str] = field(default_factory=Counter)
     broken: list[str] = field(default_factory=list)
-    _claims: dict[str, list[Claim]] = field(default_factory=dict)
+    _claims: dict[str, dict[_Said, Claim]] = field(default_factory=dict)
     _times: set[tuple[str, str, datetime]] = field(default_factory=set)
     _supervisor: Supervisor | None = None
     _last: dict[str, Task] = field(default_factory=dict)
@@ -106,10 +110,9 @@ class Reasons:
                     self._break(task.id, f"said {last.text!r}, but then it is known to wait for its {obstacle}")
             if not claims:
                 self._break(task.id, f"no reason is understood: {supervisor.why(task)}")
-            known = self._claims.setdefault(task.id, [])
-            said = {(one.kind, one.until, one.names) for one in known}
-            known += [one for one in claims if (one.kind, one.until, one.names) not in said]
+            known = self._claims.setdefault(task.id, {})
             for one in claims:
+                known.setdefault((one.kind, one.until, one.names), one)
                 self._look_again(one)
 
     def on_decision(self, task: Task, event: events.Event) -> None:
@@ -117,11 +120,12 @@ class Reasons:
         before, self._last[task.id] = self._last.get(task.id), task
         if before is None or (_state(before) == _state(task) and not task.is_over):
             return
-        claims, now = self._claims.pop(task.id, ()), event.at
-        if stands(task) and not task.is_over:
-            self._claims[task.id] = [one for one in claims if one.until is not None and one.until - PRECISION > now]
-        for claim in claims:
-            if claim not in self._claims.get(task.id, ()):
+        claims, now = self._claims.pop(task.id, {}), event.at
+        still = stands(task) and not task.is_over
+        for said, claim in claims.items():
+            if still and claim.until is not None and claim.until - PRECISION > now:
+                self._claims.setdefault(task.id, {})[said] = claim
+            else:
                 self._judge(claim, before, task, event)
 
     def _judge(self, claim: Claim, before: Task, task: Task, event: events.Event) -> None:
