@@ -336,16 +336,26 @@ def tasks_to_resume(snapshot: SchedulerSnapshot) -> Iterator[tuple[str, PauseRea
     """Yield the tasks that admission paused and whose reason is gone, with that reason."""
     for task in snapshot.tasks.held:
         reason = task.agent.blocked_by
-        if reason is PauseReason.RATE_LIMIT and not task.agent.setbacks.limit_waits:
-            if active_limit_before(task, snapshot) is None:
-                yield task.id, PauseReason.RATE_LIMIT
-        elif reason is PauseReason.SERVICE and not task.agent.setbacks.limit_waits:
-            if task.retry_at is None and snapshot.obstacle is None:
-                yield task.id, PauseReason.SERVICE
-        elif reason is PauseReason.BUDGET and is_within_budgets(task, snapshot):
-            yield task.id, PauseReason.BUDGET
-        elif reason is PauseReason.WINDOW and snapshot.closed(task) is None:
-            yield task.id, PauseReason.WINDOW
+        if reason is not None and _is_over(reason, task, snapshot):
+            yield task.id, reason
+
+
+def _is_over(reason: PauseReason, task: Task, snapshot: SchedulerSnapshot) -> bool:
+    """Return whether this reason pauses a task no more; while it was paused, its next turn may have become needless."""
+    is_needless = task.next_action in WITHOUT_AGENT
+    match reason:
+        case PauseReason.BUDGET:
+            return is_within_budgets(task, snapshot)
+        case PauseReason.WINDOW:
+            return is_needless or snapshot.closed(task) is None
+        case _ if task.agent.setbacks.limit_waits:
+            return False  # it hit the limit itself, and has its own time to try again
+        case PauseReason.RATE_LIMIT:
+            return is_needless or active_limit_before(task, snapshot) is None
+        case PauseReason.SERVICE:
+            return task.retry_at is None and (is_needless or snapshot.obstacle is None)
+        case _:
+            return False
 
 
 def blockers(task: Task, snapshot: SchedulerSnapshot) -> tuple[str, ...]:

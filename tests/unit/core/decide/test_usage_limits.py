@@ -375,6 +375,14 @@ def test_running_turns_and_work_without_agents_are_not_paused_for_a_limit() -> N
     assert not list(tasks_to_pause(walled(replace(at("COMPLETION", NextAction.DELIVERY), title="opus"))))
 
 
+def test_a_task_that_needs_no_turn_any_more_goes_on_in_spite_of_a_limit() -> None:
+    standing = after(replace(after(at_work(), finished()), title="opus"), pause(PauseReason.RATE_LIMIT))
+    assert not list(tasks_to_resume(walled(standing)))
+    judged = replace(standing, next_action=NextAction.DELIVERY)
+    assert list(tasks_to_resume(walled(judged))) == [(judged.id, PauseReason.RATE_LIMIT)]
+    assert explain(judged, walled(judged)).next == "it continues by itself in a moment"
+
+
 def test_a_turn_that_begins_after_a_thaw_waits_for_a_limit_that_was_met_meanwhile() -> None:
     thawing = replace(after(at_work(), pause(), frozen, resume(), admitted), title="opus")
     assert (thawing.is_paused, thawing.next_action) == (False, NextAction.TURN)

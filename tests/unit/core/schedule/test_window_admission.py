@@ -83,8 +83,9 @@ def test_an_agent_may_end_its_turn_where_its_windows_say_so_and_gets_no_other() 
 
 @pytest.mark.parametrize("action", [NextAction.DELIVERY, NextAction.PUBLISH, NextAction.MERGE])
 def test_finished_work_is_brought_home_at_any_time(action: NextAction) -> None:
-    task = replace(in_turn(), next_action=action)
+    task, standing = (replace(task, next_action=action) for task in (in_turn(), held()))
     assert list(tasks_to_pause(snapshot(task))) == []
+    assert list(tasks_to_resume(snapshot(standing))) == [(standing.id, PauseReason.WINDOW)]
 
 
 def test_a_task_goes_on_by_itself_when_its_windows_open() -> None:
