@@ -6,28 +6,24 @@ in the socket; the memory is that of the daemon before they came and after it ha
 """
 
 import json
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import psutil
 
 from orchestrator.pipelines.bundled import Kind, bundled
-from orchestrator.settings.environment import environment
+from tests.benchmarks.started_daemon import client_of, started_daemon
 from tests.fakes.repositories import commit, git
 
 Row = tuple[str, str, str]
 
 TASKS, CLIENTS, READERS = 500, 50, 400
-PATIENCE = 300.0  # seconds
 SETTLED = 3.0  # seconds without a change of more than 1 % of the daemon's memory
 
 
@@ -40,11 +36,11 @@ def rows() -> list[Row]:
         git(repo, "init", "--quiet", "--initial-branch=main")
         commit(repo, {"README.md": "# a crowd\n"})
         _settings(root)
-        with _daemon(root) as (_, process):
+        with started_daemon(root) as (_, process):
             idle = _processor_seconds(process)
             took, worst = _submit(root / "data/s", repo)
             used = _processor_seconds(process) - idle
-        with _daemon(root) as (restart, process):
+        with started_daemon(root) as (restart, process):
             to_start = _processor_seconds(process)
             before, after = _memory_of_readers(root / "data/s", process)
         return [
@@ -75,39 +71,6 @@ ORCHESTRATOR_SCRIPTED_HOME = {json.dumps(str(root / "agent"))}
     )
 
 
-@contextmanager
-def _daemon(root: Path) -> Iterator[tuple[float, psutil.Process]]:
-    """Start a daemon; yield how long it took to its first answer, and its process. Its agents end with it."""
-    options = ["--config", str(root / "orchestrator.toml"), "--data-dir", str(root / "data")]
-    argv = [sys.executable, "-m", "orchestrator", *options, "--socket", str(root / "data/s"), "serve"]
-    began = time.perf_counter()
-    with (root / "daemon.log").open("ab") as log, subprocess.Popen(argv, env=environment(), stderr=log) as daemon:
-        try:
-            while not _answers(root / "data/s"):
-                if time.perf_counter() - began > PATIENCE or daemon.poll() is not None:
-                    raise TimeoutError((root / "daemon.log").read_text()[-2000:])
-                time.sleep(0.005)
-            seconds = time.perf_counter() - began
-            process = psutil.Process(daemon.pid)
-            yield seconds, process
-        finally:
-            for child in psutil.Process(daemon.pid).children(recursive=True):
-                child.send_signal(signal.SIGKILL)
-            daemon.kill()
-
-
-def _answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        if probe.connect_ex(str(path)):
-            return False
-    with _client(path) as client:
-        return client.get("/api/status").is_success
-
-
-def _client(path: Path) -> httpx.Client:
-    return httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://daemon", timeout=PATIENCE)
-
-
 def _submit(path: Path, repo: Path) -> tuple[float, float]:
     """Submit all tasks; return how long all took, and the slowest one."""
 
@@ -121,7 +84,7 @@ def _submit(path: Path, repo: Path) -> tuple[float, float]:
         return worst
 
     with ExitStack() as stack, ThreadPoolExecutor(CLIENTS) as pool:
-        clients = [stack.enter_context(_client(path)) for _ in range(CLIENTS)]
+        clients = [stack.enter_context(client_of(path)) for _ in range(CLIENTS)]
         began = time.perf_counter()
         slowest = max(pool.map(submit, clients))
         return time.perf_counter() - began, slowest
