@@ -12,7 +12,13 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from orchestrator.core.events import events
-from orchestrator.core.schedule.admission import SchedulerSnapshot, active_limit_before, is_within_budgets, places
+from orchestrator.core.schedule.admission import (
+    WITHOUT_AGENT,
+    SchedulerSnapshot,
+    active_limit_before,
+    is_within_budgets,
+    places,
+)
 from orchestrator.core.schedule.why import Why
 from orchestrator.core.task.agent import PauseReason
 from orchestrator.core.task.task import Task, TaskStatus
@@ -139,6 +145,8 @@ class Reasons:
             self.kept[f"{claim.kind}: the time it named"] += 1
         elif _is_over(claim, task, event, supervisor.snapshot()):
             self.kept[f"{claim.kind}: what it named"] += 1
+        elif _is_finished(claim, task):
+            self.kept[f"{claim.kind}: no turn was needed any more"] += 1
         elif stands(task):
             self.kept[f"{claim.kind}: another reason came first"] += 1
         else:
@@ -283,6 +291,11 @@ def _is_over(claim: Claim, task: Task, event: events.Event, snapshot: SchedulerS
             return not any(child.status.is_open for child in task.children)
         case _:
             return False
+
+
+def _is_finished(claim: Claim, task: Task) -> bool:
+    """Return whether a task waited for its next turn, and its work was found to be finished meanwhile."""
+    return claim.kind in ("limit", "window", "later window") and task.next_action in WITHOUT_AGENT
 
 
 def _by_person(event: events.Event) -> bool:
