@@ -27,6 +27,7 @@ HEADER, INODE_AT, ATTRIBUTES_AT, BYTES_RECEIVED_AT = struct.Struct("=IHHII"), 68
 """From linux/inet_diag.h and linux/tcp.h: a dump of TCP sockets, and where each message has what is read of it."""
 SWEEP_LIMIT = 2.0  # seconds
 SWEEP_PAUSE = 0.01
+_ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 SANDBOX = "bwrap"
 """The program whose processes surround an agent in a sandbox."""
 
@@ -75,7 +76,7 @@ def usage_of(folder: Path) -> Usage:
         try:
             times = process.cpu_times()
             rss += process.memory_info().rss
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
+        except (psutil.Error, OSError):  # it ends just now
             continue
         cpu += times.user + times.system + times.children_user + times.children_system
     return Usage(cpu_seconds=cpu, rss_bytes=rss)
@@ -90,7 +91,7 @@ def activity_of(folder: Path) -> Activity:
             if _is_sandbox(process, holder=tree[0]):
                 continue
             times, counted, switches = process.cpu_times(), process.io_counters(), process.num_ctx_switches()
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
+        except (psutil.Error, OSError):
             continue
         pids.add(process.pid)
         cpu += times.user + times.system + times.children_user + times.children_system
@@ -174,7 +175,7 @@ def has_processes(folder: Path, holder: str = "") -> bool:
     `holder` is what `holder_of` returned when the run began.
     """
     holders, others = _processes_of(folder, holder)
-    return bool(others) or any(process.status() == psutil.STATUS_STOPPED for process in holders)
+    return bool(others) or any(_status_of(process) == psutil.STATUS_STOPPED for process in holders)
 
 
 def kill_run(folder: Path, holder: str = "") -> tuple[int, ...]:
@@ -216,7 +217,7 @@ def _processes_of(folder: Path, holder: str) -> tuple[list[psutil.Process], list
                 others[process.pid] = process
         except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
             continue
-    return holders, [process for process in others.values() if _lives(process)]
+    return holders, [one for one in others.values() if _status_of(one) not in _ENDED]
 
 
 def _is_marked(process: psutil.Process, folder: str) -> bool:
@@ -226,11 +227,11 @@ def _is_marked(process: psutil.Process, folder: str) -> bool:
     return process.rlimit(files.RLIMIT_LOCKS)[1] == files.mark_of(folder)
 
 
-def _lives(process: psutil.Process) -> bool:
+def _status_of(process: psutil.Process) -> str:
     try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
+        return str(process.status())
     except psutil.NoSuchProcess:
-        return False
+        return str(psutil.STATUS_DEAD)
 
 
 def _is_holder(process: psutil.Process, folder: str, holder: str) -> bool:
