@@ -21,8 +21,10 @@ READ_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 """Seconds."""
 WRITE_TIMEOUT = httpx.Timeout(150.0, connect=5.0)
 """Seconds: a submission may wait for a slow tracker and inspect a large repository."""
-ANSWER_WITHIN = 4.0
+ANSWER_WITHIN = 3.5
 """Seconds in which a daemon says that it is there; one that does not and does no work meanwhile hangs."""
+ONCE_MORE = 0.5
+"""Seconds in which an idle one says so after all: it may have been busy until just before it was watched."""
 WATCHED = 0.3
 """Seconds that a silent daemon is watched for whether it works."""
 LONGEST_WORK = 30.0
@@ -79,14 +81,18 @@ class Connection:
 
     def _wait_for_sign(self) -> None:
         """Wait until the daemon says that it is there, as long as it does anything. Raises httpx.TimeoutException."""
-        given_up_at = time.monotonic() + LONGEST_WORK
+        given_up_at, patience = time.monotonic() + LONGEST_WORK, self._within or ANSWER_WITHIN
         while time.monotonic() - self._answered_at > FRESH:
             try:
-                self.http.get("/healthz", timeout=self._within or ANSWER_WITHIN)
+                self.http.get("/healthz", timeout=patience)
                 self._answered_at = time.monotonic()
             except httpx.TimeoutException:
-                if self._within or time.monotonic() > given_up_at or not _is_working(self._path):
+                if self._within or time.monotonic() > given_up_at:
                     raise
+                is_working = _is_working(self._path)
+                if not is_working and patience == ONCE_MORE:
+                    raise
+                patience = ANSWER_WITHIN if is_working else ONCE_MORE
 
     def _silent(self, process: _Process | None) -> DaemonUnreachable:
         told = f"the daemon on {self._path} does not answer"

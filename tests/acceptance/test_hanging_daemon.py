@@ -4,6 +4,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,16 @@ from tests.acceptance.harness import DaemonHarness
 
 SOON = 30.0
 """Seconds: five until the error, and what it takes to start a command on a very busy machine."""
+
+
+def answer(connection: socket.socket, before: Callable[[], None] = lambda: None) -> None:
+    """Answer every request on a connection with an empty list of tasks, after this was done."""
+    body = b'{"tasks":[]}'
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with connection, suppress(OSError):  # who asked has given up
+        while connection.recv(65536):
+            before()
+            connection.sendall(head.encode() + body)
 
 
 def test_a_command_says_within_seconds_that_the_daemon_is_stopped(tmp_path: Path) -> None:
@@ -51,23 +62,38 @@ def test_a_process_that_listens_and_never_answers_is_told_from_one_that_is_stopp
         assert time.monotonic() - begun < SOON
 
 
+def test_a_daemon_that_was_silent_until_it_was_watched_is_asked_once_more(tmp_path: Path) -> None:
+    """It answers as soon as somebody asks a second time."""
+    path = tmp_path / "orchestrator.sock"
+
+    def answer_all_but_the_first() -> None:
+        with suppress(OSError), listener.accept()[0]:
+            while True:
+                threading.Thread(target=answer, args=listener.accept()[:1], daemon=True).start()
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        accepting = threading.Thread(target=answer_all_but_the_first)
+        accepting.start()
+        with Client(path) as client:
+            assert client.tasks(TaskFilter()).tasks == ()
+        listener.shutdown(socket.SHUT_RDWR)
+        accepting.join()
+
+
 def test_a_daemon_that_is_silent_because_it_works_is_waited_for(tmp_path: Path) -> None:
     """It works for longer than one that hangs is waited for, then answers."""
     path = tmp_path / "orchestrator.sock"
-    answered = b'{"tasks":[]}'
 
-    def work_then_answer(connection: socket.socket) -> None:
-        with connection, suppress(OSError):  # who asked has given up
-            while connection.recv(65536):
-                while time.monotonic() < ready_at:
-                    sum(range(10_000))
-                head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(answered)}\r\n\r\n"
-                connection.sendall(head.encode() + answered)
+    def work() -> None:
+        while time.monotonic() < ready_at:
+            sum(range(10_000))
 
     def accept() -> None:
         with suppress(OSError):
             while True:
-                threading.Thread(target=work_then_answer, args=listener.accept()[:1], daemon=True).start()
+                threading.Thread(target=answer, args=(listener.accept()[0], work), daemon=True).start()
 
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
