@@ -136,7 +136,7 @@ class SubmissionService:
         A tracker's ticket is fetched again. Raises what `submit` raises, and AlreadyActive while the failed task was
         repeated by another one that has not ended.
         """
-        requirement = await asyncio.to_thread(self.factory.original, failed)
+        requirement = await self._original(failed)
         if failed.ticket.source != LOCAL:
             requirement = await self.trackers.requirement(requirement.url)
         files = await asyncio.to_thread(self.factory.given_files, failed, failed.pipeline)
@@ -152,7 +152,7 @@ class SubmissionService:
         """
         draft = await self.index.find(name)
         transitions.require("change", draft)
-        original = await asyncio.to_thread(self.factory.original, draft)
+        original = await self._original(draft)
         return draft, replace(
             _submission_of(draft),
             text=original.url or original.text,
@@ -173,7 +173,7 @@ class SubmissionService:
         self._refuse_past(changes.get("at"))
         if "after" in changes:
             changes = {**changes, "after": tuple([await self.index.find_id(one) for one in changes["after"]])}
-        before = await asyncio.to_thread(self.factory.original, draft)
+        before = await self._original(draft)
         after = before
         if text := changes.get("text") or (draft.ticket.source != LOCAL and before.url):
             after = await self.trackers.requirement(text)
@@ -188,6 +188,14 @@ class SubmissionService:
             now = await self.inbox.request(draft.id, event)
             await asyncio.to_thread(self.factory.settle, now)
         return now
+
+    async def _original(self, task: Task) -> Requirement:
+        """Return what a task was made from. Raises SubmissionRefused if that is lost, NoSuchTask if it is gone."""
+        try:
+            return await asyncio.to_thread(self.factory.original, task)
+        except SubmissionRefused:
+            await self.index.task(task.id)
+            raise
 
     def _changed(self, draft: Task, changes: Mapping[str, Any], before: Requirement) -> Submission:
         """Return the submission that a draft was made from, changed."""
