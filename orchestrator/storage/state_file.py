@@ -4,7 +4,6 @@ It is replaced by rename without waiting for the disk, and the write may fail: t
 """
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -143,14 +142,6 @@ def renew_seal(folder: Path) -> None:
     covered = cast(int, document.pop("journal_bytes"))
     if agrees(folder, document, covered):
         write_atomically(folder / NAME, sealed_state(folder, document, covered), durable=False)
-
-
-def restore_missing(folder: Path, document: JsonObject) -> None:
-    """Write the state that the whole journal adds up to if there is no file, as after a backup of a task at work."""
-    if os.path.lexists(folder / NAME) or (found := replay(folder)).is_damaged:
-        return
-    with suppress(OSError):  # the next list tries again; until then the journal has everything
-        write_atomically(folder / NAME, sealed_state(folder, document, found.end), durable=False)
 
 
 def top_of(folder: str) -> JsonObject | None:

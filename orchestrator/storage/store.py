@@ -55,7 +55,6 @@ from orchestrator.storage.state_file import (
     changes,
     renew_seal,
     require_known,
-    restore_missing,
     set_aside,
     state_and_journal,
 )
@@ -274,11 +273,10 @@ class FolderStore:
         return LoadedTask(task=task, foreign=kept_as, changed=changed, damaged=damaged)
 
     def _renewed(self, task_id: str) -> Task:
-        """Return a task whose state.json cannot be listed; one that is missing or of an earlier version can be then."""
-        task, folder = self.load(task_id).task, self.files.path_of(task_id)
+        """Return a task whose state.json cannot be listed; next time it can, if an earlier version sealed it."""
+        task = self.load(task_id).task
         if task_id not in self._open:
-            renew_seal(folder)
-            restore_missing(folder, to_document(task))
+            renew_seal(self.files.path_of(task_id))
         return task
 
     def foreign_edits(self, task: Task) -> list[ForeignEdit]:

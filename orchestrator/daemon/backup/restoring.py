@@ -13,7 +13,7 @@ The restored folder gets an id of its own and says where it comes from. It appea
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +34,7 @@ from orchestrator.storage.backup.contents import REPOS, RUNS, SESSIONS, TASKS, V
 from orchestrator.storage.backup.reading import Contents, counts_of, extract_backup
 from orchestrator.storage.folder.format import CURRENT, RESTORING, read_format, require_readable, write_format
 from orchestrator.storage.records import StoreError, TaskSummary, UncommittedTask
+from orchestrator.storage.state_file import NAME as STATE
 from orchestrator.storage.store import FolderStore
 from orchestrator.workspaces.clone import Clone
 from orchestrator.workspaces.workspace import Workspace
@@ -81,6 +82,7 @@ def restore_backup(file: IO[bytes], data_dir: Path, at: datetime, key_is_elsewhe
             with suppress(OSError):
                 data_dir.rmdir()
         raise
+    _write_missing_states(data_dir)
     tasks, problems = look_at(data_dir, key_is_elsewhere=key_is_elsewhere)
     files, size = counts_of(contents)
     problems += [f"{name} could not be read when the backup was made" for name in _texts(contents, "unreadable")]
@@ -93,6 +95,15 @@ def restore_backup(file: IO[bytes], data_dir: Path, at: datetime, key_is_elsewhe
         lost_runs=lost,
         problems=problems,
     )
+
+
+def _write_missing_states(data_dir: Path) -> None:
+    """Write the state.json that the backup leaves out of a task that was at work: after its end nobody else would."""
+    with closing(FolderStore(data_dir)) as store:
+        for folder in sorted(store.files.root.iterdir()):
+            if not (folder / STATE).exists():
+                with suppress(StoreError, OSError):  # a task that cannot be read is among the problems
+                    store.load(folder.name, keep_open=True)
 
 
 def look_at(data_dir: Path, *, key_is_elsewhere: bool) -> tuple[dict[str, int], list[str]]:

@@ -21,6 +21,7 @@ from orchestrator.storage.backup.making import BackupExists, BackupOrder, make_b
 from orchestrator.storage.backup.reading import list_backup, verify_backup
 from orchestrator.storage.backup.snapshot import Snapshot
 from tests.acceptance.harness import Json
+from tests.fakes.ended_tasks import EndedTasks
 
 NOW = datetime(2026, 11, 23, 5, tzinfo=UTC)
 HEADER: JsonObject = {
@@ -245,6 +246,19 @@ def test_what_a_journal_cannot_know_is_left_out_of_a_task_that_never_rests(tmp_p
     attempts = [int(path.name) for path in (done / "tasks/T/agents").iterdir()]
     assert max(attempts) <= last
     assert not (done / "tasks/T/state.json").exists()
+
+
+def test_a_task_that_has_ended_gets_the_state_that_the_backup_left_out(tmp_path: Path) -> None:
+    ended = EndedTasks(tmp_path / "data", tmp_path / "repo")
+    ended.without_git("T", days=1)
+    ended.close()
+    task = ended.data / "tasks/T"
+    before = json.loads((task / "state.json").read_bytes())
+    (task / "state.json").unlink()
+    done = restore(made(tmp_path), tmp_path) / "tasks/T"
+    after = json.loads((done / "state.json").read_bytes())
+    assert all(after[name] == before[name] for name in ("task_id", "status", "seq", "journal_bytes"))
+    assert {file.name for file in done.iterdir()} - {file.name for file in task.iterdir()} == {"state.json"}
 
 
 def test_worktrees_can_be_left_out(tmp_path: Path) -> None:

@@ -57,16 +57,6 @@ def test_a_state_that_an_earlier_version_sealed_is_taken_over_with_its_telemetry
     assert unsealed(state_of(store).read_bytes(), key=key_of(store)) is not None
 
 
-def test_a_missing_state_is_written_again_when_the_task_is_listed(store: FolderStore) -> None:
-    task = history(store)[-1]
-    store.release(task.id)
-    before = unsealed(state_of(store).read_bytes(), key=key_of(store))
-    state_of(store).unlink()
-    assert [one.id for one in store.summaries() if isinstance(one, TaskSummary)] == [task.id]
-    assert unsealed(state_of(store).read_bytes(), key=key_of(store)) == before
-    assert store.load(task.id).foreign is None
-
-
 def test_a_checkpoint_that_another_program_sealed_is_no_state_to_begin_from(store: FolderStore) -> None:
     task = history(store)[-1]
     store.save_checkpoint(task, saved(task, 1))
